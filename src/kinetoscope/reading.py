@@ -153,10 +153,6 @@ def _with_companions(sources: list[Source], asked: dict[str, Any], run: Opened) 
     return sources, notes
 
 
-def _traces_of(found: Sequence[CandidateFile]) -> list[CandidateFile]:
-    return [each for each in found if not each.other_format]
-
-
 def _numbers(ranks: str) -> tuple[int, ...]:
     try:
         return numbers(ranks)
@@ -216,7 +212,7 @@ def sources_of(
                 )
             )
         candidates = [replace(each, rank=given[each.url], basis="") for each in candidates]
-    traces = candidates if len(candidates) == 1 else _traces_of(candidates)
+    traces = candidates if len(candidates) == 1 else [each for each in candidates if not each.other_format]
     traces = without_companions(traces)
     others = shortened(
         [f"{os.path.basename(each.url)} ({each.other_format})" for each in candidates if each.other_format]

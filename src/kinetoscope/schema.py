@@ -162,8 +162,8 @@ class Schema:
         """The type of each column by name, as Polars takes them."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
 
-    def frame(self, rows: Sequence[Sequence[Any]] = ()) -> pl.DataFrame:
-        """A frame of these columns from rows of values."""
+    def frame(self, rows: Sequence[Sequence[Any] | Mapping[str, Any]] = ()) -> pl.DataFrame:
+        """A frame of these columns from rows of values, in order or by name."""
         return pl.DataFrame(rows, schema=self.types, orient="row")
 
     def empty(self) -> pl.DataFrame:
@@ -191,7 +191,6 @@ class Param:
 
     doc: str
     unit: Unit = ""
-    choices: tuple[str, ...] = ()
     check: Callable[[Any], object] | None = None
     """Raises UsageError for a value of the right type that it cannot have."""
 
@@ -205,8 +204,12 @@ class Parameter:
     default: Any
     doc: str
     unit: Unit
-    choices: tuple[str, ...]
     check: Callable[[Any], object] | None = None
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The texts that it can be; none where anything of its type is one."""
+        return typing.get_args(self.type) if typing.get_origin(self.type) is Literal else ()
 
     def fits(self, value: object) -> bool:
         """Whether it can have this value; a whole number may be of any kind, as those of NumPy."""
@@ -236,7 +239,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
         if parameter.kind is parameter.KEYWORD_ONLY:
             base, *facts = typing.get_args(hints[name])
             param = next(fact for fact in facts if isinstance(fact, Param))
-            declared.append(Parameter(name, base, parameter.default, param.doc, param.unit, param.choices, param.check))
+            declared.append(Parameter(name, base, parameter.default, param.doc, param.unit, param.check))
     return tuple(declared)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import polars as pl
 import pytest
@@ -26,7 +26,7 @@ def idle_gaps(
     select: object,
     *,
     min_gap: Annotated[int, Param("Shorter gaps do not count.", "ns")] = 5,
-    by: Annotated[str, Param("What.", choices=("a", "b"))] = "a",
+    by: Annotated[Literal["a", "b"], Param("What.")] = "a",
 ) -> Partial:
     """How long was each device idle?
 

@@ -17,7 +17,7 @@ from tests.cli.run import MLP, RANKS, run, without_compiling
 
 MINE = '''
 """Counts events by name."""
-from typing import Annotated
+from typing import Annotated, Literal
 
 import polars as pl
 
@@ -38,7 +38,7 @@ def mine(
     prefix: Annotated[str, Param("Names begin so.")] = "",
     longer: Annotated[int, Param("Only events longer than this.", unit="ns")] = -1,
     reverse: Annotated[bool, Param("The fewest first.")] = False,
-    order: Annotated[str, Param("Order of rows.", choices=("calls", "name"))] = "calls",
+    order: Annotated[Literal["calls", "name"], Param("Order of rows.")] = "calls",
 ) -> Partial:
     """How often does each name occur?"""
     keep = (trace.end - trace.start) > longer

@@ -214,7 +214,7 @@ class Advice:
     def result(self) -> Result:
         """The same as a table: a row each, with the most telling evidence."""
         rows = [_row(number, each, self) for number, each in enumerate(self.findings, 1)]
-        frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT})
+        frame = RESULT.frame(rows)
         return Result(frame, RESULT, self.notes, "advise", {} if self.select == ALL else {"select": self.select})
 
     def __str__(self) -> str:

@@ -66,8 +66,7 @@ def annotations(
     by: Annotated[
         By,
         Param(
-            "launch: device work launched in a range; stream: work that starts in the shadow of a range on its stream.",
-            choices=("launch", "stream"),
+            "launch: device work launched in a range; stream: work that starts in the shadow of a range on its stream."
         ),
     ] = "launch",
 ) -> Partial:
@@ -150,9 +149,7 @@ def _device_spans(view: Scope, ranges: Annotations, shadows: Bools) -> Values:
         return {}
     trace, rows = view.trace, ranges.shadows[shadows]
     start, end = view.clipped(trace.start[rows], trace.end[rows])
-    began = rows
-    if view.clip is not None:
-        began = rows[(trace.start[rows] >= view.clip[0]) & (trace.start[rows] < view.clip[1])]
+    began = rows[view.begins(trace.start[rows])]
     return {
         "device_calls": np.bincount(ranges.code[began], minlength=len(ranges.names)),
         "device_span": sum_by(ranges.code[rows], len(ranges.names), np.maximum(end - start, 0)),

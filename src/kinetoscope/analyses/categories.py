@@ -54,7 +54,7 @@ def categories(
     trace: Trace,
     select: Selection,
     *,
-    by: Annotated[By, Param("Rows for all that is selected, or for each step.", choices=("all", "step"))] = "all",
+    by: Annotated[By, Param("Rows for all that is selected, or for each step.")] = "all",
 ) -> Partial:
     """How much of the time is GEMM, attention, convolution, normalization, …?
 

@@ -88,8 +88,7 @@ def _finished(
     by: Annotated[
         By,
         Param(
-            "A row for each group, kind, type and size; without type and size; for each rank too; for each collective.",
-            choices=("size", "kind", "rank", "call"),
+            "A row for each group, kind, type and size; without type and size; for each rank too; for each collective."
         ),
     ] = "size",
 ) -> Partial:

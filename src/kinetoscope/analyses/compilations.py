@@ -130,7 +130,7 @@ def compilations(trace: Trace, select: Selection) -> Partial:
                 "failure": facts.failure or None,
             }
         )
-    frame = pl.DataFrame(rows, schema=RESULT.per_rank.types)
+    frame = RESULT.per_rank.frame(rows)
     frame = frame.sort("start", "compile_id", nulls_last=True)
     return Partial(frame, tuple(_notes(rows, bool(log))))
 

@@ -85,8 +85,7 @@ def compiled_kernels(
         GroupBy,
         Param(
             "kernel: a row a kernel and graph; place: also by its place in the generated code; source: by the lines of"
-            " the program; module: by module.",
-            choices=("kernel", "place", "source", "module"),
+            " the program; module: by module."
         ),
     ] = "kernel",
 ) -> Partial:

@@ -72,8 +72,7 @@ def critical_path(
     select: Selection,
     *,
     path: Annotated[
-        PathOf,
-        Param("step: the path to the end of each step; run: one path to the end of the last.", choices=("step", "run")),
+        PathOf, Param("step: the path to the end of each step; run: one path to the end of the last.")
     ] = "step",
     what_if: Annotated[
         str,

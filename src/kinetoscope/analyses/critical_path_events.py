@@ -55,12 +55,10 @@ def critical_path_events(
     select: Selection,
     *,
     path: Annotated[
-        PathOf,
-        Param("step: the path to the end of each step; run: one path to the end of the last.", choices=("step", "run")),
+        PathOf, Param("step: the path to the end of each step; run: one path to the end of the last.")
     ] = "step",
     group_by: Annotated[
-        GroupBy,
-        Param("name: a row a cause and name; event: the path itself, piece by piece.", choices=("name", "event")),
+        GroupBy, Param("name: a row a cause and name; event: the path itself, piece by piece.")
     ] = "name",
 ) -> Partial:
     """Which calls and kernels are on the critical path?

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, group, prefix_tree, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
@@ -47,20 +47,14 @@ def flame(
     trace: Trace,
     select: Selection,
     *,
-    weight: Annotated[
-        Weight,
-        Param("device time, host time, or auto: device time if there is any.", choices=("auto", "device", "host")),
-    ] = "auto",
-    python: Annotated[
-        Python, Param("Frames of Python: all, modules only, or none.", choices=("all", "modules", "none"))
-    ] = "all",
+    weight: Annotated[Weight, Param("device time, host time, or auto: device time if there is any.")] = "auto",
+    python: Annotated[Python, Param("Frames of Python: all, modules only, or none.")] = "all",
     operators: Annotated[bool, Param("Frames for operators, annotations and runtime calls.")] = True,
     kernels: Annotated[bool, Param("Frames for device work, with device time.")] = True,
     backward: Annotated[
         Backward,
         Param(
-            "Where the backward pass stands: thread: where it ran; forward: under the operator that it runs backwards.",
-            choices=("thread", "forward"),
+            "Where the backward pass stands: thread: where it ran; forward: under the operator that it runs backwards."
         ),
     ] = "thread",
 ) -> Partial:
@@ -150,8 +144,7 @@ def _paths(trace: Trace, python: Python, operators: bool, runtime: bool, backwar
 def _frames(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
     """A code for the frame of each event, and the texts of the codes."""
     codes = call_names(trace)
-    present = np.zeros(len(trace.strings) + 1, np.bool_)
-    present[codes[shown]] = True
+    present = marked(len(trace.strings) + 1, codes[shown])
     present[-1] = False  # where code −1 has written
     same = np.arange(len(present), dtype=np.int32)
     frames: dict[int, str] = {}

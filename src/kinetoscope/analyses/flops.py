@@ -76,12 +76,7 @@ def flops(
     trace: Trace,
     select: Selection,
     *,
-    by: Annotated[
-        By,
-        Param(
-            "A row for each operator and its shapes, for each module, or each step.", choices=("op", "module", "step")
-        ),
-    ] = "op",
+    by: Annotated[By, Param("A row for each operator and its shapes, for each module, or each step.")] = "op",
 ) -> Partial:
     """How many floating-point operations do matrix products, convolutions and attention take, and how fast do they run?
 

@@ -180,8 +180,7 @@ def selected_replays(view: Scope) -> SelectedReplays:
     trace = view.trace
     every, found, times = replays(trace), templates(trace), replay_times(trace)
     chosen = np.bincount(every.replay[view.device_work_mask[every.work]], minlength=len(every)) > 0
-    if view.clip is not None:
-        chosen &= (times.start >= view.clip[0]) & (times.start < view.clip[1])
+    chosen &= view.begins(times.start)
     pieces = np.flatnonzero(chosen[every.replay]).astype(np.int32)
     return SelectedReplays(every, found, times, chosen, pieces, tuple(_notes(view, every, found, chosen)))
 

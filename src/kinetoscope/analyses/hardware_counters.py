@@ -48,10 +48,7 @@ def hardware_counters(
     trace: Trace,
     select: Selection,
     *,
-    by: Annotated[
-        By,
-        Param("A row for each operator, or for each operator and kernel, and counter.", choices=("operator", "kernel")),
-    ] = "operator",
+    by: Annotated[By, Param("A row for each operator, or for each operator and kernel, and counter.")] = "operator",
 ) -> Partial:
     """What did the device's hardware counters count, for which operators?
 

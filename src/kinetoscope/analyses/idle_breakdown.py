@@ -58,9 +58,7 @@ def idle_breakdown(
     trace: Trace,
     select: Selection,
     *,
-    by: Annotated[
-        By, Param("Gaps of whole devices, or of each stream (HTA's).", choices=("device", "stream"))
-    ] = "device",
+    by: Annotated[By, Param("Gaps of whole devices, or of each stream (HTA's).")] = "device",
     launch_latency: Annotated[
         int, Param("What a launch takes to reach an idle device, at most.", "ns")
     ] = LAUNCH_LATENCY_NS,

@@ -45,7 +45,7 @@ def idle_gaps(
     trace: Trace,
     select: Selection,
     *,
-    by: Annotated[By, Param("Gaps of whole devices, or of each stream.", choices=("device", "stream"))] = "device",
+    by: Annotated[By, Param("Gaps of whole devices, or of each stream.")] = "device",
     min_duration: Annotated[int, Param("Gaps that are shorter are left out.", "ns")] = 0,
     launch_latency: Annotated[
         int, Param("What a launch takes to reach an idle device, at most.", "ns")

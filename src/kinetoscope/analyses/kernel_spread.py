@@ -62,9 +62,7 @@ def kernel_spread(
     view = scope(trace, select)
     work = view.device_work
     notes: list[Note] = []
-    wanted = view.device_work_mask.copy()
-    if view.clip is not None:
-        wanted &= (work.start >= view.clip[0]) & (work.start < view.clip[1])
+    wanted = view.device_work_mask & view.begins(work.start)
     if kernel:
         names = np.unique(trace.name[work.rows])
         wanted &= np.isin(trace.name[work.rows], [n for n in names.tolist() if kernel in trace.strings.label(n)])

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
@@ -23,7 +23,7 @@ from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.operators.annotations import annotation_stacks, launch_stacks
 from kinetoscope.model.operators.categories import labels, longest, work_categories
 from kinetoscope.model.roofline.group_floors import group_floors
-from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
@@ -86,8 +86,7 @@ def kernels(
         GroupBy,
         Param(
             "name: a row a name; launch: also by launch configuration and operator; annotation: also by the annotations"
-            " around the launch.",
-            choices=("name", "launch", "annotation"),
+            " around the launch."
         ),
     ] = "name",
     argument: Annotated[
@@ -123,7 +122,8 @@ def kernels(
         notes.append(
             Note("ANNOTATED_KERNELS", f"Kernels are annotated: argument={' or '.join(annotated)} groups them by that.")
         )
-    begins, durations = _durations(view, work)
+    inside = view.clipped(work.start, work.end)
+    begins, durations = view.begins(work.start), np.asarray(inside.end - inside.start)
     listed = (
         view.device_work_mask
         if copies
@@ -207,15 +207,6 @@ class _Attributes:
         """What the calls of a row have in common besides name and kind."""
         by = {"annotation": (self.annotations,), "launch": self.all()[:-1]}.get(group_by, ())
         return (self.argument, *by) if (self.argument >= 0).any() else by
-
-
-def _durations(view: Scope, work: DeviceWork) -> tuple[Bools, Int64s]:
-    """Which work starts in the selected time, and how much of each lies in it, ns."""
-    inside = view.clipped(work.start, work.end)
-    begins = np.ones(len(work), np.bool_)
-    if view.clip is not None:
-        begins = (work.start >= view.clip[0]) & (work.start < view.clip[1])
-    return begins, np.asarray(inside.end - inside.start)
 
 
 def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s, values: Int64s, group_by: GroupBy) -> _Attributes:

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, marked
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
@@ -107,8 +107,7 @@ def _shown_at(record: MemoryRecord) -> Int32s:
 
 def _chosen(record: MemoryRecord, view: Scope) -> Int64s:
     """Blocks that are selected; all the time are those of the whole recording."""
-    is_selected = np.zeros(len(record.time) + 1, np.bool_)
-    is_selected[record.selected(view)] = True
+    is_selected = marked(len(record.time) + 1, record.selected(view))
     is_selected[-1] = view.select.steps is None and view.clip is None
     return np.flatnonzero(is_selected[_shown_at(record)])
 

@@ -86,8 +86,7 @@ def memory_fragmentation(
         By,
         Param(
             "pool: a row for each pool, stream and size class; segment: for each segment, with what keeps it; time: the"
-            " levels over time.",
-            choices=("pool", "segment", "time"),
+            " levels over time."
         ),
     ] = "pool",
     at: Annotated[

@@ -124,7 +124,7 @@ def memory_oom(
     notes = [_sentence(row) for row in requests[-MAX_SENTENCES:]] or [_NOTHING_FAILED]
     if any(row["verdict"] == "live data" and row["confidence"] != "high" for row in requests):
         notes.append(_NOT_TOLD)
-    frame = pl.DataFrame(rows, schema=RESULT.per_rank.types, orient="row")
+    frame = RESULT.per_rank.frame(rows)
     return Partial(frame, tuple(notes))
 
 

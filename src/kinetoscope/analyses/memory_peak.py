@@ -89,8 +89,7 @@ def memory_peak(
         GroupBy,
         Param(
             "call: a row for each call and module; class: for each class of modules, else call; shapes: for each call,"
-            " module, shapes and types of the inputs; use, module, line, stack: for each of these and use.",
-            choices=("call", "class", "shapes", "use", "module", "line", "stack"),
+            " module, shapes and types of the inputs; use, module, line, stack: for each of these and use."
         ),
     ] = "call",
 ) -> Partial:

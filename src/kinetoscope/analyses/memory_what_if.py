@@ -136,7 +136,7 @@ def memory_what_if(
             here += _replays(trace, snapshot, past, limit, _choices(conf), _factors(scale))
         rows += [{"device": name, "trust": trust.share, **row} for row in here]
         notes += _notes(name, snapshot, trust, here, scale)
-    return Partial(pl.DataFrame(rows, schema=RESULT.per_rank.types, orient="row"), tuple(notes))
+    return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 
 ANALYSIS = Analysis(

@@ -74,16 +74,11 @@ def operator_stacks(
     operator: Annotated[str, Param("Name of the operator or call, or a part of it; empty for all.")] = "",
     exact: Annotated[bool, Param("Only the operator of exactly this name.")] = False,
     group_by: Annotated[
-        GroupBy,
-        Param("A row for each call stack, or for each line that is the user's own.", choices=("stack", "line")),
+        GroupBy, Param("A row for each call stack, or for each line that is the user's own.")
     ] = "stack",
     shapes: Annotated[bool, Param("A row for each shapes of the inputs, too.")] = False,
     backward: Annotated[
-        Backward,
-        Param(
-            "Stack of the backward pass: thread: where it ran; forward: that of what it runs backwards.",
-            choices=("thread", "forward"),
-        ),
+        Backward, Param("Stack of the backward pass: thread: where it ran; forward: that of what it runs backwards.")
     ] = "thread",
 ) -> Partial:
     """From which lines of the source is an operator called, and what does it cost from each?

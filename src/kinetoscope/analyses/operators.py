@@ -99,17 +99,13 @@ def operators(
     *,
     group_by: Annotated[
         GroupBy,
-        Param(
-            "name: a row a name; shapes: a row a name and shapes of the inputs; stack: a row a name and call stack.",
-            choices=("name", "shapes", "stack"),
-        ),
+        Param("name: a row a name; shapes: a row a name and shapes of the inputs; stack: a row a name and call stack."),
     ] = "name",
     python: Annotated[bool, Param("Rows for Python calls, where stacks were recorded.")] = False,
     runtime: Annotated[
         Runtime,
         Param(
-            "separate: calls of the device's runtime have rows; include: their time is that of the call around them.",
-            choices=("separate", "include"),
+            "separate: calls of the device's runtime have rows; include: their time is that of the call around them."
         ),
     ] = "separate",
 ) -> Partial:

@@ -43,9 +43,7 @@ def overlap(
     trace: Trace,
     select: Selection,
     *,
-    by: Annotated[
-        By, Param("All communication of a device, or of each process group.", choices=("device", "group"))
-    ] = "device",
+    by: Annotated[By, Param("All communication of a device, or of each process group.")] = "device",
 ) -> Partial:
     """How much of the communication is hidden by computation?
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.charts import Roofline
 from kinetoscope.model.analysis import Analysis
@@ -129,13 +129,7 @@ def roofline(
     trace: Trace,
     select: Selection,
     *,
-    by: Annotated[
-        By,
-        Param(
-            "A row for each operator and its shapes, each kernel, module, category, or step.",
-            choices=("op", "kernel", "module", "category", "step"),
-        ),
-    ] = "op",
+    by: Annotated[By, Param("A row for each operator and its shapes, each kernel, module, category, or step.")] = "op",
 ) -> Partial:
     """How near to the limits of the device did its work run, and what would bring it nearer?
 
@@ -163,7 +157,7 @@ def roofline(
     view = scope(trace, select)
     charged = _charged(view)
     limits = floors(trace, on_host=charged.on_host)
-    chosen = np.flatnonzero(limits.among(_begins(view, charged)))
+    chosen = np.flatnonzero(limits.among(charged.selected(unclipped(view)) & view.begins(charged.work.start)))
     notes: list[Note] = []
     if not len(chosen):
         return Partial(RESULT.per_rank.empty(), (no_work_note(view), *notes))
@@ -173,14 +167,6 @@ def roofline(
 
 
 ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS), of_operators=True, counts_warm_up=True)
-
-
-def _begins(view: Scope, charged: ChargedWork) -> Bools:
-    """The selected work; of a range of time what begins in it: bool [work]."""
-    if view.clip is None:
-        return charged.selected(view)
-    start = charged.work.start
-    return charged.selected(unclipped(view)) & (start >= view.clip[0]) & (start < view.clip[1])
 
 
 def _charged(view: Scope) -> ChargedWork:
@@ -220,8 +206,7 @@ def _by_op(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 def _by_kernel(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
     """One row per kernel; a call's floor is split among its kernels by their time."""
     work = _charged(view).work
-    is_chosen = np.zeros(len(limits), np.bool_)
-    is_chosen[chosen] = True
+    is_chosen = marked(len(limits), chosen)
     pieces = np.flatnonzero(is_chosen[limits.unit])
     codes, first = group(view.trace.name[work.rows[pieces]])
     names = polars_columns.texts(view.trace.strings, view.trace.name[work.rows[pieces[first]]]).cast(pl.String)

@@ -124,11 +124,9 @@ def serving_steps(trace: Trace, select: Selection) -> Partial:
     found = find_steps(trace, select.steps_by)
     view = scope(trace, select)
     row, host = found.named.row, found.named.host
-    chosen = np.ones(len(row), np.bool_)
+    chosen = view.begins(host.start)
     if select.steps is not None:
         chosen &= step_of(view.steps.host, host.start) >= 0
-    if view.clip is not None:
-        chosen &= (host.start >= view.clip[0]) & (host.start < view.clip[1])
     if select.is_within_steps:
         chosen &= np.where(row >= 0, view.host_mask[row], False) if len(row) else chosen
     frame = found.frame.with_row_index("step").with_columns(

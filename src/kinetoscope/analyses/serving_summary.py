@@ -100,7 +100,7 @@ def _by_kind_and_batch(steps: pl.DataFrame) -> pl.DataFrame:
         (pl.col("replayed") > 1 - pl.col("replayed")).sum().alias("replayed"),
         pl.col("acceptance").mean(),
         # Of steps whose names say how many tokens they had.
-        (pl.when(pl.col("tokens").is_not_null()).then(_time())).sum().alias("time"),
+        (pl.when(pl.col("tokens").is_not_null()).then(pl.coalesce("duration", "wall"))).sum().alias("time"),
     )
     largest = pl.max_horizontal(GAP_PARTS)
     table = table.with_columns(
@@ -146,7 +146,3 @@ def _quantile(name: str, share: tuple[int, int]) -> pl.Expr:
     if share == MEDIAN:
         return known.median().round().cast(pl.Int64)
     return known.sort().get((known.len() * numerator + denominator - 1) // denominator - 1, null_on_oob=True)
-
-
-def _time() -> pl.Expr:
-    return pl.coalesce("duration", "wall")

@@ -81,9 +81,7 @@ def step_breakdown(
     trace: Trace,
     select: Selection,
     *,
-    order: Annotated[
-        Order, Param("Priority of the categories; plugin: as the TensorBoard plugin.", choices=("default", "plugin"))
-    ] = "default",
+    order: Annotated[Order, Param("Priority of the categories; plugin: as the TensorBoard plugin.")] = "default",
 ) -> Partial:
     """Where does the time of each step go?
 

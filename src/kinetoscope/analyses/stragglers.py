@@ -24,7 +24,7 @@ from kinetoscope.model.stragglers.late_launches import host_exposed
 from kinetoscope.model.stragglers.own_time import OwnTime, own_steps, own_time
 from kinetoscope.model.stragglers.pipeline_stages import launched_before, stages
 from kinetoscope.model.stragglers.verdicts import straggler_verdicts
-from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.text import numbered
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Schema
@@ -148,10 +148,7 @@ def _finished(
     calls: pl.DataFrame,
     steps: pl.DataFrame,
     *,
-    by: Annotated[
-        By,
-        Param("A row for each rank, each rank and step, or each collective.", choices=("rank", "step", "collective")),
-    ] = "rank",
+    by: Annotated[By, Param("A row for each rank, each rank and step, or each collective.")] = "rank",
 ) -> Partial:
     if calls["rank"].n_unique() < 2:
         alone = (
@@ -289,13 +286,13 @@ def _notes(arrivals: Arrivals, steps: pl.DataFrame, table: pl.DataFrame, by: By)
     if hidden := ranks("hidden_by_run_ahead"):
         yield Note(
             "HIDDEN_STRAGGLERS",
-            f"The others waited for {_ranks(hidden)} almost only in one step, but its host is slow in each: in the "
-            "others it is hidden, as hosts run ahead of their devices.",
+            f"The others waited for {numbered('rank', hidden)} almost only in one step, but its host is slow in each: "
+            "in the others it is hidden, as hosts run ahead of their devices.",
         )
     if one_off := ranks("one_off"):
         yield Note(
             "ONE_OFF_DELAY",
-            f"The others waited for {_ranks(one_off)} almost only in one step: probably a one-off delay "
+            f"The others waited for {numbered('rank', one_off)} almost only in one step: probably a one-off delay "
             "(by='step' lists each step).",
         )
     if not (stragglers := ranks("straggler")):
@@ -306,14 +303,10 @@ def _notes(arrivals: Arrivals, steps: pl.DataFrame, table: pl.DataFrame, by: By)
     if estimated := ranks("straggler", "by_steps"):
         yield Note(
             "STRAGGLERS_OF_STEPS",
-            f"Whole steps, not single collectives, show that the others wait for {_ranks(estimated)}: their loss is "
-            "estimated from their extra time in collectives.",
+            f"Whole steps, not single collectives, show that the others wait for {numbered('rank', estimated)}: their "
+            "loss is estimated from their extra time in collectives.",
         )
-    yield Note("STRAGGLERS", f"The others wait for {_ranks(stragglers)}.")
-
-
-def _ranks(ranks: list[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {listed(ranks)}"
+    yield Note("STRAGGLERS", f"The others wait for {numbered('rank', stragglers)}.")
 
 
 ANALYSIS = Analysis(

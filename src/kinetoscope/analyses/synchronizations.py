@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.charts import Bars
@@ -113,8 +113,7 @@ def _frame(view: Scope, waits: HostWaits, chosen: Int64s, inside: Int32s) -> pl.
         return np.append(values[chosen], np.full(len(inside), of_inside, values.dtype))
 
     rows = np.append(waits.call[chosen], inside)
-    outer = np.zeros(len(trace), np.bool_)
-    outer[waits.call] = True
+    outer = marked(len(trace), waits.call)
     time = owned_times(trace, outer, view.clip)
     start, end = view.clipped(trace.start[rows], np.maximum(trace.end[rows], trace.start[rows]))
     own = of_all(waits.own, NO_WORK)

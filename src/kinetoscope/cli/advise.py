@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kinetoscope.advisor.finding import SEVERITIES
 from kinetoscope.cli.shared.open_job import opened, selection
-from kinetoscope.cli.shared.options import PATHS, Parser, add_engine, add_output, add_reading, add_selection
+from kinetoscope.cli.shared.options import PATHS, Parser, add_output, add_question
 from kinetoscope.errors import UsageError
 from kinetoscope.readers.job.discovery import common_name
 
@@ -57,9 +57,7 @@ def _parser() -> Parser:
     group = parser.add_argument_group("findings")
     group.add_argument("--min-severity", choices=SEVERITIES, default="note", help="only findings that matter so much")
     group.add_argument("--explain", metavar="CODE", help="what the rule of this code checks, and why; all lists them")
-    add_reading(parser, path=False)
-    add_engine(parser)
-    add_selection(parser)
+    add_question(parser)
     add_output(parser)
     return parser
 

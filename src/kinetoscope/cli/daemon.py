@@ -63,7 +63,7 @@ def run(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     order = RecordingOrder(
         steps=0 if args.time else args.steps,
-        milliseconds=_ms(args.time),
+        milliseconds=max((args.time or 0) // 1_000_000, 1),
         roundup=args.roundup,
         with_stack=args.with_stack,
     )
@@ -80,10 +80,6 @@ def run(arguments: list[str]) -> int:
             _say(f"answering; `kinetoscope trigger {folder}` asks for recordings, Ctrl-C ends this")
             _serve(daemon, control, order)
     return 0
-
-
-def _ms(nanoseconds: int | None) -> int:
-    return max((nanoseconds or 0) // 1_000_000, 1)
 
 
 def _now(daemon: Daemon, order: RecordingOrder, patience: float, timeout: float, count: int) -> int:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kinetoscope.cli.shared.open_job import opened_at, selection
-from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection, add_table, typed
+from kinetoscope.cli.shared.options import Parser, add_question, add_table, typed
 from kinetoscope.model.steps.grammar import steps
 
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="what findings of the first run that are gone in the second had promised",
     )
-    add_reading(parser, path=False)
-    add_engine(parser)
-    add_selection(parser)
+    add_question(parser)
     add_table(parser)
     parser.add_argument(
         "--base-steps", type=typed(steps), metavar="LIST", help="steps of BASE, where they are others than those of NEW"

@@ -86,8 +86,7 @@ def as_result(symptoms: Sequence[RankSymptom]) -> Result:
         Column("message", pl.String, "The symptom, and what follows from it."),
     )
     rows = [(rank, name, each.severity, each.code, each.number, str(each)) for rank, name, each in symptoms]
-    types = {column.name: column.dtype for column in schema}
-    return Result(pl.DataFrame(rows, schema=types, orient="row"), schema, (), "doctor")
+    return Result(schema.frame(rows), schema, (), "doctor")
 
 
 def report(symptoms: Sequence[RankSymptom], remarks: Sequence[str] = (), *, traces: int, width: int) -> Iterator[Line]:
@@ -126,12 +125,8 @@ def _together(symptoms: Sequence[RankSymptom]) -> list[tuple[Note, dict[int, str
 
 def _where(files: Mapping[int, str]) -> str:
     """`ranks 0, 8–15`; of one rank also its file."""
-    runs: list[list[int]] = []
-    for rank in sorted(files):
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
+    from kinetoscope.model.trace.text import listed
+
     if len(files) == 1:
-        return f"rank {runs[0][0]}: {next(iter(files.values()))}"
-    return "ranks " + ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
+        return "".join(f"rank {rank}: {name}" for rank, name in files.items())
+    return f"ranks {listed(files, len(files)).replace('-', '–')}"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kinetoscope.cli.shared.open_job import opened_at, reading, selection
-from kinetoscope.cli.shared.options import Parser, add_engine, add_output, add_reading, add_selection
+from kinetoscope.cli.shared.options import Parser, add_output, add_question
 from kinetoscope.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ def _parser() -> Parser:
     )
     group.add_argument("--any-device", action="store_true", help="compare runs on different devices")
     group.add_argument("--summary", metavar="FILE", help=f"add the answer to this file as Markdown; ${_SUMMARY}, too")
-    add_reading(parser, path=False)
-    add_engine(parser)
-    add_selection(parser)
+    add_question(parser)
     add_output(parser)
     return parser
 

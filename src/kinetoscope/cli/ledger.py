@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from kinetoscope.cli.shared.open_job import opened_at, selection
-from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection, add_table, typed
+from kinetoscope.cli.shared.options import Parser, add_question, add_table, typed
 
 
 def run(arguments: list[str]) -> int:
@@ -59,9 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         default=None,
         help="what findings that are gone had promised, and what came; with --format, the table of that",
     )
-    add_reading(parser, path=False)
-    add_engine(parser)
-    add_selection(parser)
+    add_question(parser)
     add_table(parser)
     parser.set_defaults(table=None)
     return parser

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kinetoscope.cli.shared.open_job import chosen, opened
-from kinetoscope.cli.shared.options import PATHS, Parser, add_engine, add_page, add_reading, add_selection
+from kinetoscope.cli.shared.options import PATHS, Parser, add_page, add_question
 from kinetoscope.errors import UsageError
 from kinetoscope.views.terminal.lines import Line, plain
 
@@ -75,9 +75,7 @@ def _parser() -> Parser:
         default=[],
         help="what the view lets its reader choose: by=stack",
     )
-    add_reading(parser, path=False)
-    add_engine(parser)
-    add_selection(parser)
+    add_question(parser)
     add_page(parser, FORMATS)
     return parser
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import re
 import shutil
@@ -48,7 +49,7 @@ from kinetoscope.record.serving.interruption import InterruptedBySignal
 from kinetoscope.record.serving.recording import ServerPlan, record_server
 from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
 from kinetoscope.record.session.graph_captures import CAPTURE_FOLDER
-from kinetoscope.record.session.options import DEFAULTS, rank_identity
+from kinetoscope.record.session.options import DEFAULTS, RecordOptions, rank_identity
 from kinetoscope.views.exports.target import spare_half_url
 from kinetoscope.views.text import printable
 
@@ -164,7 +165,7 @@ def _parser() -> Parser:
         action="store_true",
         help="have torch.compile track the source lines of its kernels; what its caches hold is compiled anew, once",
     )
-    what.add_argument("--no-shapes", action="store_true", help="do not record input shapes")
+    what.add_argument("--no-shapes", dest="record_shapes", action="store_false", help="do not record input shapes")
     what.add_argument(
         "--memory",
         dest="memory_snapshot",
@@ -173,17 +174,24 @@ def _parser() -> Parser:
     )
     what.add_argument(
         "--memory-events",
+        dest="max_memory_events",
         type=typed(positive),
         default=DEFAULTS.max_memory_events,
         metavar="N",
         help="events of the allocator that a snapshot has, the last ones (100000)",
     )
-    what.add_argument("--no-memory", action="store_true", help="do not record memory allocations in the trace")
+    what.add_argument(
+        "--no-memory", dest="profile_memory", action="store_false", help="do not record memory allocations in the trace"
+    )
     what.add_argument(
         "--all-threads", action="store_true", help="record threads started by Python too (then without memory)"
     )
-    what.add_argument("--no-captures", action="store_true", help="do not record captures of CUDA graphs")
-    what.add_argument("--no-spans", action="store_true", help="do not mark forward, backward and modules")
+    what.add_argument(
+        "--no-captures", dest="graph_captures", action="store_false", help="do not record captures of CUDA graphs"
+    )
+    what.add_argument(
+        "--no-spans", dest="spans", action="store_false", help="do not mark forward, backward and modules"
+    )
     far = parser.add_argument_group("limits: a window that reaches one ends early and is kept")
     memory, events, longest = DEFAULTS.max_memory, DEFAULTS.max_events, DEFAULTS.max_step
     far.add_argument(
@@ -203,7 +211,7 @@ def _parser() -> Parser:
         metavar="N",
         help="duration of a step, as a multiple of the longest one before (10)",
     )
-    parser.add_argument("--no-signal", action="store_true", help="do not use SIGUSR2")
+    parser.add_argument("--no-signal", dest="signal", action="store_false", help="do not use SIGUSR2")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, like python -m")
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
@@ -220,7 +228,7 @@ def _of_server(args: argparse.Namespace, command: Sequence[str]) -> int:
         seconds=args.seconds,
         timeout=args.timeout,
         with_stack=args.with_stack,
-        shapes=not args.no_shapes,
+        shapes=args.record_shapes,
         by_stage=args.by_stage,
     )
     try:
@@ -272,6 +280,7 @@ def _command(behind: Sequence[str], args: argparse.Namespace) -> list[str]:
 
 
 def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
+    """The plan and the options of recording: the arguments are named as the fields of both."""
     if args.idle and args.every:
         raise UsageError("--idle and --every exclude each other: one waits to be asked, the other does not")
     if args.seconds and (args.idle or args.every):
@@ -283,38 +292,10 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
         spare_half_url(folder)
         path = Path(folder)
         folder = str(path.resolve() if ".." in path.parts else path.absolute())
-    options = {
-        "record_shapes": not args.no_shapes,
-        "profile_memory": not args.no_memory,
-        "with_stack": args.with_stack,
-        "with_flops": args.with_flops,
-        "with_provenance": args.with_provenance,
-        "all_threads": args.all_threads,
-        "memory_snapshot": args.memory_snapshot,
-        "max_memory_events": args.memory_events,
-        "graph_captures": not args.no_captures,
-        "run": args.run,
-        "max_memory": args.max_memory,
-        "max_events": args.max_events,
-        "max_step": args.max_step,
-    }
-    return Plan(
-        dir=folder,
-        control=str(control_of(folder)),
-        wait=args.wait,
-        warmup=args.warmup,
-        active=args.active,
-        repeat=args.repeat,
-        idle=args.idle,
-        steps_by=args.steps_by,
-        seconds=args.seconds,
-        every=args.every,
-        budget=args.budget,
-        keep=args.keep,
-        spans=not args.no_spans,
-        signal=not args.no_signal,
-        options=options,
-    )
+    when, how = ({field.name for field in dataclasses.fields(kind)} for kind in (Plan, RecordOptions))
+    given = {name: value for name, value in vars(args).items() if name in when}
+    options = {name: value for name, value in vars(args).items() if name in how - when}
+    return Plan(dir=folder, control=str(control_of(folder)), options=options, **given)
 
 
 def _folder(command: Sequence[str]) -> str:

@@ -8,15 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from kinetoscope.cli.shared.open_job import opened, selection
-from kinetoscope.cli.shared.options import (
-    Parser,
-    add_engine,
-    add_path,
-    add_reading,
-    add_selection,
-    add_table,
-    typed,
-)
+from kinetoscope.cli.shared.options import Parser, add_path, add_question, add_table, typed
 from kinetoscope.cli.shared.output import deliver, width, write_lines
 from kinetoscope.cli.shared.resolve_analysis import resolve
 from kinetoscope.errors import UsageError
@@ -57,9 +49,7 @@ def _name(arguments: list[str]) -> str | None:
 
 def _common(**kwargs: Any) -> Parser:
     parser = Parser(prog="kinetoscope show", **kwargs)
-    add_reading(parser, path=False)
-    add_engine(parser)
-    add_selection(parser)
+    add_question(parser)
     add_table(parser)
     return parser
 
@@ -84,9 +74,7 @@ def _parser(analysis: Analysis | None) -> Parser:
             _add(own, parameter)
         if analysis.not_over_ranks:
             parser.add_argument("--across-ranks", help=argparse.SUPPRESS)
-    add_reading(parser, path=False)
-    add_engine(parser)
-    add_selection(parser)
+    add_question(parser)
     add_table(parser)
     return parser
 

@@ -206,7 +206,7 @@ def delivery_of_advice(names: Sequence[str], advice: Sequence[Advice], facts: Se
                     "void" if is_hidden else gain.outcome,
                 )
             )
-    frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT}, orient="row")
+    frame = RESULT.frame(rows)
     return Result(frame, RESULT, (), "delivery", {"runs": list(names)})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -24,11 +23,10 @@ from kinetoscope.schema import OverRanks, Parameter, Result, Schema, parameters_
 
 _ACROSS_RANKS: Final = Parameter(
     "across_ranks",
-    str,
+    cast(type, OverRanks),
     "each",
     "Rows of all ranks that are alike become one: their sum, mean, least or greatest; each: a row for each rank.",
     "",
-    typing.get_args(OverRanks),
 )
 """The parameter that all analyses have whose rows can be summed over ranks."""
 

@@ -19,7 +19,7 @@ from kinetoscope.model.analysis import Analysis, Question
 from kinetoscope.model.answer import Answer, Failure, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.source import Source
-from kinetoscope.model.trace.text import listed, number_of
+from kinetoscope.model.trace.text import listed, number_of, numbered
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
@@ -262,11 +262,11 @@ def _failed(failures: Mapping[Source, Failure]) -> Iterator[Note]:
     """A note for each reason, with the ranks that it is about; of many reasons the first few."""
     reasons = list(_ranks_by_text((failure.message, source.rank) for source, failure in failures.items()).items())
     for message, ranks in reasons[:_MAX_REASONS]:
-        said = f"{_ranks(ranks)} {'is' if len(set(ranks)) == 1 else 'are'} left out: {message}."
+        said = f"{numbered('rank', ranks)} {'is' if len(set(ranks)) == 1 else 'are'} left out: {message}."
         yield Note("RANKS_LEFT_OUT", said, "warning")
     others = [rank for _, ranks in reasons[_MAX_REASONS:] for rank in ranks]
     if others:
-        said = f"{_ranks(others)} {'is' if len(set(others)) == 1 else 'are'} left out for other reasons."
+        said = f"{numbered('rank', others)} {'is' if len(set(others)) == 1 else 'are'} left out for other reasons."
         yield Note("RANKS_LEFT_OUT", said, "warning")
 
 
@@ -275,7 +275,7 @@ def _gathered(notes_of: Mapping[Source, Sequence[Note]]) -> Iterator[Note]:
     every = {source.rank for source in notes_of}
     pairs = ((note, source.rank) for source, notes in notes_of.items() for note in notes)
     for note, ranks in _ranks_by_text(pairs).items():
-        yield note if set(ranks) == every else note.reworded(f"{_ranks(ranks)}: {note}")
+        yield note if set(ranks) == every else note.reworded(f"{numbered('rank', ranks)}: {note}")
 
 
 def _ranks_by_text(pairs: Iterable[tuple[S, int]]) -> dict[S, list[int]]:
@@ -283,10 +283,6 @@ def _ranks_by_text(pairs: Iterable[tuple[S, int]]) -> dict[S, list[int]]:
     for text, rank in pairs:
         ranks.setdefault(text, []).append(rank)
     return ranks
-
-
-def _ranks(numbers: Sequence[int]) -> str:
-    return f"rank{'s' if len(set(numbers)) > 1 else ''} {listed(numbers)}"
 
 
 # --- the functions of the package

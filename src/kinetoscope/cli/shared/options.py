@@ -95,6 +95,13 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     add_chosen(group)
 
 
+def add_question(parser: argparse.ArgumentParser, *, path: bool = False) -> None:
+    """What is read and how, where the work is done, and what part is asked about."""
+    add_reading(parser, path=path)
+    add_engine(parser)
+    add_selection(parser)
+
+
 def add_chosen(group: argparse._ArgumentGroup) -> None:
     """What is asked about beside steps and time: devices, threads, calls."""
     group.add_argument("--device", type=typed(numbers), metavar="LIST", help="only these devices")

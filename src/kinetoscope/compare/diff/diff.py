@@ -207,8 +207,7 @@ def _rows(base: RunProfile, new: RunProfile) -> tuple[pl.DataFrame, Verdict]:
     order = sorted(range(len(pairs)), key=lambda place: (-abs(after[place] - before[place]), -before[place], place))
     verdicts = _verdicts(base, new, pairs, [after[i] - before[i] for i in range(len(pairs))], step)
     row_values = [_row(pairs[i], before[i], after[i], base, new, step, verdicts.get(i)) for i in order]
-    schema = {column.name: column.dtype for column in ROWS}
-    return pl.DataFrame(row_values, schema=schema, orient="row"), verdicts[-1]
+    return ROWS.frame(row_values), verdicts[-1]
 
 
 def _row(

@@ -104,7 +104,7 @@ def memory_diff(
     (before, was_on, _), (after, on, _) = sides
     pairs = in_pairs(before, after, _PASSES)
     total = sum(each.size for each in before)
-    frame = pl.DataFrame([_row(pair, total) for pair in pairs], schema=ROWS.types, orient="row")
+    frame = ROWS.frame([_row(pair, total) for pair in pairs])
     frame = frame.sort(pl.col("change").abs(), "new", "stack", "name", descending=[True, True, False, False])
     where = f"{was_on} of {base.path} and {on} of {new.path}"
     notes = (Note("COMPARED", f"Compared are {where}."), *dict.fromkeys(sides[0][2] + sides[1][2]))

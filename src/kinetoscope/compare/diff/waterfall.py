@@ -63,7 +63,7 @@ def waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:
             )
             inner += numbers[2]
         at += change
-    return pl.DataFrame(bars, schema={column.name: column.dtype for column in WATERFALL}, orient="row")
+    return WATERFALL.frame(bars)
 
 
 def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]]:

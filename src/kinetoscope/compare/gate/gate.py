@@ -129,7 +129,7 @@ class Gate:
     def result(self) -> Result:
         """A row for each metric; see `RESULT`."""
         rows = [_row(check) for check in self.checks]
-        frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT}, orient="row")
+        frame = RESULT.frame(rows)
         params = {"base": [run.path for run in self.base], "new": [run.path for run in self.new]}
         return Result(frame, RESULT, self.notes, "gate", params)
 

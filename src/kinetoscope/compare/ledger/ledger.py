@@ -202,7 +202,7 @@ def result_of_entries(entries: Sequence[LedgerEntry]) -> Result:
                 "path": each.path,
             }
         )
-    frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT})
+    frame = RESULT.frame(rows)
     return Result(
         frame, RESULT, tuple(_notes(entries, names)), "ledger", {"runs": [each.path for each in entries]}, CHART
     )
@@ -232,8 +232,7 @@ def _of_trace(trace: Trace, select: Selection, *, recorded: Selection) -> Partia
         "recording": json.dumps(asdict(known)) if known is not None else None,
         "devices": ", ".join(names_of_used_devices(rank.trace)),
     }
-    schema = {column.name: column.dtype for column in _FACTS if column.name != "rank"}
-    return Partial(pl.DataFrame([row], schema=schema), rank.scope.notes)
+    return Partial(_FACTS.per_rank.frame([row]), rank.scope.notes)
 
 
 def _peak(rank: RankView, *, has_device: bool) -> int | None:

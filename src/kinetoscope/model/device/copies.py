@@ -145,16 +145,13 @@ def transfers(view: Scope) -> Transfers:
     has = (size >= 0) & (duration > 0)
     rate = np.where(has, size * 1e9 / np.where(has, duration, 1.0), np.nan)
     inside = view.clipped(start, end)
-    begins = np.ones(len(place), np.bool_)
-    if view.clip is not None:
-        begins = (start >= view.clip[0]) & (start < view.clip[1])
     return Transfers(
         device=work.device[place[example]],
         direction=tuple(every.directions[number] for number in kind[example].tolist()),
         group=codes,
         start=inside.start,
         end=inside.end,
-        begins=begins,
+        begins=view.begins(start),
         bytes=size,
         rate=rate,
         notes=tuple(_notes(view, size, duration)),

@@ -49,9 +49,7 @@ def changes_in(view: Scope, time: Int64s) -> Bools:
 
     Where the trace has no steps, its window is no step of the history, which may be longer: all changes are selected.
     """
-    chosen = np.ones(len(time), np.bool_)
+    chosen = view.begins(time)
     if view.select.steps is not None and view.steps.origin != "window":
-        chosen = step_of(view.steps.host, time) >= 0
-    if view.clip is not None:
-        chosen &= (time >= view.clip[0]) & (time < view.clip[1])
+        chosen &= step_of(view.steps.host, time) >= 0
     return chosen

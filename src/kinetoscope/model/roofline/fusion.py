@@ -124,7 +124,7 @@ def fusable_chains(trace: Trace) -> FusableChains:
         costed.of_calls(values)[call[member]]
         for values in (
             [variant.bytes for variant in costed.variants],
-            [_bytes(variant.cost.outputs) for variant in costed.variants],
+            [float(sum(each.bytes or 0 for each in variant.cost.outputs)) for variant in costed.variants],
         )
     )
     most = np.zeros(len(first))
@@ -299,10 +299,6 @@ def contiguous(shape: Shape) -> Shape:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
-
-
-def _bytes(outputs: tuple[Tensor, ...]) -> float:
-    return float(sum(each.bytes or 0 for each in outputs))
 
 
 _ANY_SHAPE: Final = -1

@@ -81,6 +81,12 @@ class Scope:
         low, high = self.clip
         return Intervals(np.clip(start, low, high), np.clip(end, low, high))
 
+    def begins(self, start: Int64s) -> Bools:
+        """What begins in the selected range of time, and so is counted: bool [start]."""
+        if self.clip is None:
+            return np.ones(len(start), np.bool_)
+        return (start >= self.clip[0]) & (start < self.clip[1])
+
     def count_of_work(self, which: Bools) -> str:
         """`3 of 20 pieces of device work (1.5% of device time)`, for a note about some of the selected work.
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from kinetoscope.model.trace.source import Source
-from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.text import listed, numbered
 from kinetoscope.notes import Note
 from kinetoscope.readers.job.names import placed, without_front_ends
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
@@ -225,7 +225,7 @@ def _on_worlds(traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[No
             worlds[trace.world].append(rank)
     if len(worlds) < 2:
         return []
-    each = "; ".join(f"{world} ({_ranks(worlds[world])})" for world in sorted(worlds))
+    each = "; ".join(f"{world} ({numbered('rank', worlds[world])})" for world in sorted(worlds))
     return [
         Note(
             "WORLDS_DISAGREE",
@@ -241,10 +241,6 @@ def _on_gaps(cycles: Counter[int], traces: Sequence[CandidateFile]) -> list[Note
         return [Note("RANKS_MISSING", f"The job had {world} ranks; missing: {listed(missing)}.")] if missing else []
     missing = set(range(min(cycles), max(cycles))) - set(cycles)
     return [Note("RANKS_MISSING_BETWEEN", f"Ranks missing in between: {listed(missing)}.")] if missing else []
-
-
-def _ranks(ranks: list[int]) -> str:
-    return f"rank{'s' if len(set(ranks)) > 1 else ''} {listed(ranks)}"
 
 
 def _last(file: str) -> str:

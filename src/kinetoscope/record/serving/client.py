@@ -85,7 +85,7 @@ class PendingAnswer:
 
     def _run(self) -> None:
         try:
-            with _opener().open(self._request(), timeout=self._seconds) as answer:
+            with urllib.request.build_opener(_NoRedirect).open(self._request(), timeout=self._seconds) as answer:
                 self.answer = ServerAnswer(answer.status, self._text(answer))
         except urllib.error.HTTPError as error:
             with error:
@@ -110,10 +110,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         return None
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_NoRedirect)
 
 
 class ServerClient:
