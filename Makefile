@@ -41,10 +41,10 @@ test: $(VENV)/.dev ## what to run before each commit: some minutes; what it skip
 
 .PHONY: test-all
 test-all: $(VENV)/.dev ## what `make test` leaves out: every trace, browser, clusters, stores, torch, more examples
-	@$(MAKE) --no-print-directory $(VENV)/.torch || echo "torch cannot be installed here: what needs it is skipped"
+	@{ $(MAKE) --no-print-directory $(VENV)/.torch || echo "torch cannot be installed here: what needs it is skipped"; } & \
+		$(MAKE) --no-print-directory test-versions ARGS= || failed=1; wait; exit $${failed:-0}
 	@HYPOTHESIS_PROFILE=ci $(PYTEST) -m "$(REST)" $(ARGS)
 	@$(BIN)/python -m tests.fuzz 100 60
-	@$(MAKE) --no-print-directory test-versions ARGS=
 
 .PHONY: test-recorder
 test-recorder: $(VENV)/.torch ## of that, what records with torch (CPU), which it installs

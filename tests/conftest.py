@@ -37,8 +37,13 @@ def first_quick(values: Iterable[object]) -> list[ParameterSet]:
     return [pytest.param(value, marks=pytest.mark.slow if at else ()) for at, value in enumerate(values)]
 
 
+_LONG = ("tests/algorithms/test_prebuilt.py", "tests/cli/test_warm.py", "tests/tools/test_gpu.py", "tests/zoo/")
+"""Where a test takes half a minute: these begin first, so that at the end no process waits for one of them."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs torch where it is absent."""
+    """Put long tests first; skip what needs torch where it is absent."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
     if find_spec("torch") is None:
         for item in items:
             if item.get_closest_marker("torch"):

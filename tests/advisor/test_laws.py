@@ -12,17 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinetoscope
-from kinetoscope.advisor.advice import Advice, _joined, advise
+from kinetoscope.advisor.advice import _joined, advise
 from kinetoscope.advisor.finding import Confidence, Finding, Stake
 from kinetoscope.advisor.laws import StepTime
 from kinetoscope.advisor.run_rules import rank_findings
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge, union
 from kinetoscope.errors import KinetoscopeError
-from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.reading import read
 from tests.advisor.laws import ROUNDING, keep_the_laws
-from tests.catalog.samples import everywhere, job_of, samples
+from tests.catalog.samples import advice_of, everywhere, job_of, samples
 from tests.fuzz.documents import document
 
 STEP = 1000
@@ -95,22 +94,15 @@ def test_without_steps_there_is_no_time_to_promise_beyond_what_the_thing_takes()
 # --- on traces
 
 
-@pytest.fixture(scope="module", params=[*everywhere(), *samples()])
-def job(request: pytest.FixtureRequest) -> Job:
-    return job_of(request.param)
+@pytest.mark.parametrize("file", [*everywhere(), *samples()])
+def test_the_findings_of_every_trace_keep_the_laws(file: Path) -> None:
+    keep_the_laws(advice_of(file))
 
 
-@pytest.fixture(scope="module")
-def advice(job: Job) -> Advice:
-    return advise(job)
-
-
-def test_the_findings_of_every_trace_keep_the_laws(advice: Advice) -> None:
-    keep_the_laws(advice)
-
-
-def test_together_they_leave_the_devices_work(job: Job, advice: Advice) -> None:
+@pytest.mark.parametrize("file", [*everywhere(), *samples()])
+def test_together_they_leave_the_devices_work(file: Path) -> None:
     """Rules about an idle device, held against the computation of `step_breakdown`, which knows nothing of findings."""
+    job, advice = job_of(file), advice_of(file)
     table = advice.result.frame
     if len(job.ranks) > 1 or not advice.step or not table.height:
         return

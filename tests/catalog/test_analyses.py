@@ -29,7 +29,7 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.registry import load
 from kinetoscope.schema import MeanBy, Param, RatioOf, ShareOf, Unit
 from tests import drawn
-from tests.catalog.samples import BUNDLED, ERAS, ROOT, SHARED, everywhere, job_of, required
+from tests.catalog.samples import BUNDLED, ERAS, ROOT, SHARED, answers_of, everywhere, required
 
 each_analysis = pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
 
@@ -193,8 +193,8 @@ def is_sound(result: Result) -> None:
 
 @pytest.mark.parametrize("file", everywhere())
 def test_answers_are_sound(file: Path) -> None:
-    for analysis in ANALYSES:
-        is_sound(analysis(job_of(file)))
+    for answer in answers_of(file).values():
+        is_sound(answer)
 
 
 @pytest.mark.slow

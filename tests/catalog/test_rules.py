@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.advisor import rules as package
-from kinetoscope.advisor.advice import RESULT, Advice, advise
+from kinetoscope.advisor.advice import RESULT
 from kinetoscope.advisor.finding import SEVERITIES, Finding
 from kinetoscope.advisor.rule import HEADINGS, Rule
 from kinetoscope.advisor.rules import FAMILIES, families, rules
 from kinetoscope.analyses import NAMES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.scope import origin_of_time
-from tests.catalog.samples import everywhere, job_of
+from tests.catalog.samples import advice_of, everywhere, job_of
 
 _CODE = re.compile(r"[A-Z]+[0-9]{3}")
 
@@ -46,17 +46,9 @@ def test_a_rule_says_what_it_checks_why_and_what_to_do(rule: Rule) -> None:
     assert [found[1] for found in begun if found] == list(HEADINGS)
 
 
-@pytest.fixture(scope="module", params=everywhere())
-def job(request: pytest.FixtureRequest) -> Job:
-    return job_of(request.param)
-
-
-@pytest.fixture(scope="module")
-def advice(job: Job) -> Advice:
-    return advise(job)
-
-
-def test_every_finding_of_every_trace_is_whole(job: Job, advice: Advice) -> None:
+@pytest.mark.parametrize("file", everywhere())
+def test_every_finding_of_every_trace_is_whole(file: Path) -> None:
+    job, advice = job_of(file), advice_of(file)
     for finding in advice.findings:
         is_whole(finding, job)
     shown = [(SEVERITIES.index(each.severity), each.stake.high) for each in advice.findings if each.stake.high > 0]

@@ -7,6 +7,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from kinetoscope.pages import named as page_named
 from kinetoscope.pages.blocks import Block, FindingRow, NoteBlock, Page
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import Sentence
-from tests.catalog.samples import everywhere, job_of, samples
+from tests.catalog.samples import advice_of, everywhere, job_of, samples
 from tests.sentences import agrees, same
 
 _DIGIT = re.compile(r"(?<![\w.:#-])\d")
@@ -34,8 +35,14 @@ COMPOSED = tuple(name for name, view in PAGES.items() if view.composed and view.
 
 
 @pytest.fixture(scope="module", params=[*everywhere(), *samples()])
-def job(request: pytest.FixtureRequest) -> Job:
-    return job_of(request.param)
+def file(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+@pytest.fixture(scope="module")
+def job(file: Path) -> Job:
+    return job_of(file)
 
 
 @dataclasses.dataclass
@@ -117,8 +124,8 @@ def test_each_number_of_the_summary_is_in_its_table(job: Job) -> None:
     assert [each for sentence in said for each in tables.wrong(sentence)] == []
 
 
-def test_each_number_of_a_finding_is_one_of_its_facts(job: Job) -> None:
-    tables, advice = Tables(job), advise(job)
+def test_each_number_of_a_finding_is_one_of_its_facts(file: Path) -> None:
+    tables, advice = Tables(job_of(file)), advice_of(file)
     rows = advice.result.frame.to_dicts()
     wrong = list(tables.wrong(advice.headline))
     for finding, row in zip(advice.findings, rows, strict=True):

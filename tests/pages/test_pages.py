@@ -67,9 +67,14 @@ def made(job: Job, name: str, select: Selection = ALL, **params: str) -> Page:
     return named(name).page(of(job, name), select, params)
 
 
-def test_every_page_is_made_of_every_trace(job: Job) -> None:
-    for name in COMPOSED:
-        page = made(job, name)
+@pytest.fixture(scope="module")
+def pages(job: Job) -> dict[str, Page]:
+    """The pages of a trace, each composed once for all tests about it."""
+    return {name: made(job, name) for name in COMPOSED}
+
+
+def test_every_page_is_made_of_every_trace(pages: dict[str, Page]) -> None:
+    for name, page in pages.items():
         assert page.name == name
         assert page.title == PAGES[name].title
         assert page.sentence.endswith(".")
@@ -160,15 +165,15 @@ def answer(job: Job, name: str, page: str, **params: Any) -> Result:
     return analysis_named(name)(of(job, page), **params)
 
 
-def test_the_overviews_parts_are_the_average_step(job: Job) -> None:
-    page, steps = made(job, "overview"), answer(job, "step_breakdown", "overview").frame
+def test_the_overviews_parts_are_the_average_step(job: Job, pages: dict[str, Page]) -> None:
+    page, steps = pages["overview"], answer(job, "step_breakdown", "overview").frame
     if steps.height and steps.get_column("duration").sum():
         parts = one(page, PartsBlock).parts
         assert math.isclose(sum(part.value for part in parts), float(steps.get_column("duration").mean()))  # type: ignore[arg-type]
 
 
-def test_the_bars_of_kernels_are_their_totals(job: Job) -> None:
-    page, kernels = made(job, "kernels"), answer(job, "kernels", "kernels", copies=True).frame
+def test_the_bars_of_kernels_are_their_totals(job: Job, pages: dict[str, Page]) -> None:
+    page, kernels = pages["kernels"], answer(job, "kernels", "kernels", copies=True).frame
     if not kernels.height:
         assert "No device time" in page.sentence
         return
@@ -200,8 +205,8 @@ def test_a_category_chooses_what_stands_below(tmp_path: Path, page: str, value: 
     assert below.filter == "category:eq:GEMM"
 
 
-def test_the_ribbon_is_the_critical_path(job: Job) -> None:
-    page = made(job, "critical_path")
+def test_the_ribbon_is_the_critical_path(job: Job, pages: dict[str, Page]) -> None:
+    page = pages["critical_path"]
     events = answer(job, "critical_path_events", "critical_path", group_by="event").frame
     ribbons = [block for block in page.blocks if isinstance(block, RibbonBlock)]
     assert len(ribbons) == bool(events.height)
@@ -249,8 +254,8 @@ def areas_sum_to(page: Page, curve: pl.DataFrame) -> None:
     assert total.get_column("y").to_list() == pytest.approx([value / scale for value in known])
 
 
-def test_the_flame_graph_is_as_wide_as_its_time(job: Job) -> None:
-    picture = one(made(job, "modules"), IcicleBlock, "From the program")
+def test_the_flame_graph_is_as_wide_as_its_time(job: Job, pages: dict[str, Page]) -> None:
+    picture = one(pages["modules"], IcicleBlock, "From the program")
     weight = "host" if "Host time." in picture.note else "device"
     total = answer(job, "flame", "modules", weight=weight).frame.get_column("value").sum()
     roots = [value for value, parent in zip(picture.value, picture.parent, strict=True) if parent < 0]
@@ -319,8 +324,8 @@ def test_annotated_kernels_can_be_grouped_by_what_annotates_them(tmp_path: Path)
     assert not any("annotated" in note for note in page.cannot)
 
 
-def test_bars_of_the_overview_lead_to_the_same_bars(job: Job) -> None:
-    for block in made(job, "overview").blocks:
+def test_bars_of_the_overview_lead_to_the_same_bars(job: Job, pages: dict[str, Page]) -> None:
+    for block in pages["overview"].blocks:
         if isinstance(block, BarsBlock):
             first = block.bars[0]
             assert first.link
@@ -388,8 +393,8 @@ def test_a_comparison_explains_the_whole_change(shared_traces: Path) -> None:
     assert not compare(runs[1], ALL, {}).blocks
 
 
-def test_the_findings_are_those_of_the_advisor(job: Job) -> None:
-    page, advice = made(job, "findings"), advise(of(job, "findings"))
+def test_the_findings_are_those_of_the_advisor(job: Job, pages: dict[str, Page]) -> None:
+    page, advice = pages["findings"], advise(of(job, "findings"))
     shown = [finding for block in page.blocks if isinstance(block, FindingsBlock) for finding in block.findings]
     assert [each.code for each in shown] == [each.code for each in advice.findings]
     assert page.sentence == advice.headline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import http.client
 import json
@@ -96,6 +97,33 @@ class Client:
         return str(found)
 
 
+class _Server(uvicorn.Server):
+    """One that ends at once: uvicorn's looks ten times a second whether it is to end, and then waits as long again."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        self._end = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if not await self.on_tick(0):
+            await self._end.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        for _ in range(3):  # until those are closed
+            await asyncio.sleep(0)
+        await self._wait_tasks_to_complete()
+
+    def end(self) -> None:
+        """Called from another thread, whenever that is."""
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end.set)
+
+
 @contextmanager
 def serving(
     *paths: Path | str, rules: Rules | None = HERE, sources: Sources | None = None, **options: Any
@@ -104,12 +132,12 @@ def serving(
     workspace = Workspace(tuple(map(str, paths)), **options)
     app = application(Server(workspace, sources or Sources()), rules)
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
+    server = _Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
         yield Client(listening.getsockname()[1], workspace)
     finally:
-        server.should_exit = True
+        server.end()
         thread.join()
         listening.close()
