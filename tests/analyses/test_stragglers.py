@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from kinetoscope import Selection, rank_balance, read, stragglers
+from kinetoscope.pages.sentences.steps import who_waits
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.simulator import Model, simulate
@@ -243,3 +244,21 @@ def test_the_rank_that_sleeps_is_named(shared_traces: Path) -> None:
 def test_unlike_htas_candidates_there_may_be_none(shared_traces: Path) -> None:
     """HTA's get_potential_stragglers() answers [0, 1] here: the two of two ranks, of 128, that there are."""
     assert verdict(stragglers(read(shared_traces / "sampled_2rank", jobs=2))) == []
+
+
+def test_nobody_is_acquitted_where_no_collective_is_matched(tmp_path: Path) -> None:
+    """Gloo names no process group, and one of three ends says that the calls are of several groups."""
+    ends = {0: (36_000_000, 69_000_000, 88_000_000), 1: (44_000_000, 69_000_000, 88_000_000)}
+    for rank, mine in ends.items():
+        events = [drawn.annotation("ProfilerStep#1", 0, 100_000_000)]
+        events += [
+            drawn.annotation("gloo:all_reduce", start, end - start, tid=7 + number)
+            for number, (start, end) in enumerate(zip((32_000_000, 59_000_000, 74_000_000), mine, strict=True))
+        ]
+        facts = {"distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}}
+        drawn.written(tmp_path / f"rank{rank}.pt.trace.json", *events, **facts)
+    job = read(tmp_path, jobs=1)
+    result = stragglers(job)
+    assert {"CALLS_UNMATCHED", "NO_MATCHED_COLLECTIVES"} <= {note.code for note in result.notes}
+    assert "NO_STRAGGLER" not in {note.code for note in result.notes}
+    assert who_waits(result, rank_balance(job)).startswith("Who waits for whom is not known")

@@ -135,6 +135,8 @@ def stragglers(trace: Trace, select: Selection) -> Partial:
 _MIN_STEP_SHARE: Final = 0.01
 """Cost of a straggler for each of the others / duration of a step."""
 
+NONE_MATCHED: Final = Note("NO_MATCHED_COLLECTIVES", "No collectives were matched across ranks.")
+
 _MIN_CLOCK_SPREADS: Final = 3
 
 
@@ -171,11 +173,10 @@ def _finished(
         table = _with_gains(table, arrivals, calls, by)
         table = _with_worst(table, arrivals, calls, attribution, by)
     if table.is_empty():
-        none = Note("NO_MATCHED_COLLECTIVES", "No collectives were matched across ranks.")
-        return Partial(RESULT.empty(), (*collectives.notes, none))
+        return Partial(RESULT.empty(), (*collectives.notes, NONE_MATCHED))
     if by == "rank":
         table = table.sort("straggler", "lost", "rank", descending=[True, True, False])
-    notes = _notes(arrivals, steps, table, by)
+    notes = _notes(arrivals, steps, table, by) if matched or table["straggler"].any() else (NONE_MATCHED,)
     return Partial(RESULT.conform(table.select(RESULT.names)), (*collectives.notes, *notes))
 
 

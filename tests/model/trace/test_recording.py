@@ -123,6 +123,15 @@ def test_where_no_step_is_whole_all_stay(tmp_path: Path) -> None:
     )
 
 
+def test_of_a_trace_that_another_process_finished_the_last_step_is_not_known(tmp_path: Path) -> None:
+    cut = trace(tmp_path, {"truncated": "its process ended before it was written"})
+    assert steps(cut, None).number.tolist() == [4, 5, 6]
+    assert cut.health["ENDED_EARLY"] == (
+        "The recording was ended early (its process ended before it was written): whether its last step is cut off is "
+        "not known."
+    )
+
+
 def test_a_recording_that_ended_as_planned_says_nothing(tmp_path: Path) -> None:
     whole = trace(tmp_path, WHOLE)
     assert steps(whole, None).number.tolist() == [4, 5]  # the range of the step that ran at its end is cut off

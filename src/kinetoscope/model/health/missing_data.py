@@ -45,8 +45,12 @@ def ended_early(trace: Trace) -> Iterator[Note]:
     """A recording that our recorder ended early."""
     known = recording(trace)
     if known is not None and known.truncated:
-        some = known.first_step is not None and known.last_step is not None and known.first_step <= known.last_step
-        rest = "the step that ran then is cut off and counts as none" if some else "it holds no step from start to end"
+        if known.first_step is None or known.last_step is None:  # another process finished the file
+            rest = "whether its last step is cut off is not known"
+        elif known.first_step <= known.last_step:
+            rest = "the step that ran then is cut off and counts as none"
+        else:
+            rest = "it holds no step from start to end"
         yield Note("ENDED_EARLY", f"The recording was ended early ({known.truncated}): {rest}.", "warning")
 
 

@@ -150,8 +150,10 @@ def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = Fals
 
 
 def who_waits(stragglers: Result, balance: Result) -> Sentence:
-    """A sentence about the ranks that the others wait for and why, or that there are none."""
+    """A sentence about the ranks that the others wait for and why, that there are none, or that nobody can tell."""
     slow = stragglers.frame.filter("straggler").sort("lost", "rank", descending=[True, False])
+    if not slow.height and any(note.code == "NO_MATCHED_COLLECTIVES" for note in stragglers.notes):
+        return say("Who waits for whom is not known: no collective could be matched across ranks.")
     if not slow.height:
         return _none_is_late(balance)
     worst, cause = slow.select("rank", "cause").row(0)
