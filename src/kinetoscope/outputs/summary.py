@@ -12,7 +12,9 @@ from kinetoscope.analyses import GROUPS, named
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import stored
-from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest, digest_of_memory
+from kinetoscope.pages.answers.summary import of_run, of_snapshots
+from kinetoscope.pages.blocks import Page
+from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS
 from kinetoscope.pages.sentences.snapshot import snapshot_words
 
 _LARGEST_BYTES: Final = 300_000_000
@@ -22,7 +24,7 @@ _PACKED_RATIO: Final = 15
 """So many times larger is JSON than its gzip or zstd, or than the same trace as Parquet."""
 
 
-def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
+def summary(of: Job | Readable, *, select: Selection = ALL) -> Page:
     """Where the time of a step goes, the largest loss, and what to change, on one screen.
 
     Each trace is read once. Ranks are compared however many they are. Rules about one rank are asked of as many as have
@@ -54,9 +56,10 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     if any(each.files("snapshot") for each in job.sources):
         questions["snapshots"] = partial(snapshot_words, select=recorded)
     results = job.ask(questions)
-    memory = results.pop("snapshots", None)
-    whole = digest(job.path, results, results.pop("advise", None), memory)
-    return digest_of_memory(whole, memory, job.path) if alone and memory is not None else whole
+    memory, advice = results.pop("snapshots", None), results.pop("advise", None)
+    if alone and memory is not None:
+        return of_snapshots(job.path, results, advice, memory)
+    return of_run(job.path, results, advice, memory)
 
 
 def _ranks_to_examine(job: Job) -> tuple[int, ...]:
