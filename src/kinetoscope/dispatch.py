@@ -12,7 +12,6 @@ from typing import Any, Final
 FUNCTIONS: Final[dict[str, dict[str, str]]] = {
     "Advice": {"text": "screens.values.advice_text", "html": "screens.values.advice_html"},
     "Diff": {"text": "screens.values.diff_text", "html": "screens.values.diff_html"},
-    "Digest": {"text": "screens.summary.text", "html": "screens.values.digest_html"},
     "Gate": {
         "text": "screens.values.gate_text",
         "html": "screens.values.gate_html",

@@ -15,6 +15,7 @@ from kinetoscope.model.timeline.layout import timeline
 from kinetoscope.model.timeline.range import in_range
 from kinetoscope.outputs.summary import summary
 from kinetoscope.pages import sources
+from kinetoscope.pages.blocks import BarsBlock
 from tests import drawn
 
 US = 1000
@@ -66,8 +67,8 @@ def test_an_operator_has_one_share_on_all_faces(tmp_path: Path) -> None:
 
     stacks = operator_stacks(job).frame
     assert host_self(stacks) == plain
-    [(_, rows)] = summary(job).tops
-    assert {row.name: row.share for row in rows}[UPDATE] == update / steps
+    [top] = [block for block in summary(job).blocks if isinstance(block, BarsBlock)]
+    assert {bar.name: bar.share for bar in top.bars}[UPDATE] == update / steps
     assert set(stacks["file"].drop_nulls()) == {"train.py", "net.py"}, "nothing of the recorder"
 
     frames = flame(job, weight="host").frame

@@ -20,6 +20,7 @@ from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.pages import PAGES
 from kinetoscope.pages import named as page_named
 from kinetoscope.pages.blocks import Block, FindingRow, NoteBlock, Page
+from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import Sentence
 from tests.catalog.samples import advice_of, everywhere, job_of, samples
@@ -118,10 +119,14 @@ def test_each_number_on_each_page_is_in_its_table(job: Job) -> None:
 
 
 def test_each_number_of_the_summary_is_in_its_table(job: Job) -> None:
-    tables, digest = Tables(job), kinetoscope.summary(job)
-    said = [digest.headline, digest.loss, digest.first, digest.ranks, digest.limits, digest.serving]
-    said += [*digest.memory, *digest.damage, *([digest.spread.words] if digest.spread else [])]
+    tables, page = Tables(job), kinetoscope.summary(job)
+    said = [*sentences_of(page), *(cell for row in spread_of(page) for cell in row.cells if isinstance(cell, Sentence))]
     assert [each for sentence in said for each in tables.wrong(sentence)] == []
+
+
+def spread_of(page: Page) -> Iterator[GridRow]:
+    """The rows of steps or ranks."""
+    yield from (row for block in page.blocks if isinstance(block, GridBlock) for row in block.grid.rows)
 
 
 def test_each_number_of_a_finding_is_one_of_its_facts(file: Path) -> None:

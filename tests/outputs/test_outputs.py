@@ -11,10 +11,12 @@ import pytest
 
 import kinetoscope
 from kinetoscope import Trace
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.cli import main
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.trace.source import Source
+from kinetoscope.pages.blocks import FindingsBlock, NoteBlock, Page
 from tests.catalog.samples import SHARED, required
 from tests.cli.run import MLP, RANKS
 from tests.snapshots.process import Process
@@ -97,24 +99,29 @@ def test_a_report_of_a_job_is_about_its_files_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_of_large_ranks_some_are_examined_and_all_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = kinetoscope.summary(required(SHARED / "dlrm_ddp_v100_8rank"))
-    assert whole.advice is not None
-    assert whole.advice.limits == ""
+    path = required(SHARED / "dlrm_ddp_v100_8rank")
+    whole = kinetoscope.summary(path)
+    assert "Rules about one rank examined" not in str(whole)
     monkeypatch.setattr("kinetoscope.outputs.summary._LARGEST_BYTES", 2_000_000)
-    some = kinetoscope.summary(required(SHARED / "dlrm_ddp_v100_8rank"))
-    assert some.ranks == whole.ranks != ""
-    assert some.advice is not None
+    some = kinetoscope.summary(path)
+    waits = whole.blocks[1]
+    assert isinstance(waits, NoteBlock)
+    assert waits in some.blocks
     assert "Rules about one rank examined 2 of 8 ranks (0, 4)" in " ".join(str(some).split())
-    of_ranks = {each.message for each in whole.advice.findings if each.code.startswith("RANKS")}
-    assert {each.message for each in some.advice.findings if each.code.startswith("RANKS")} == of_ranks != set()
-    others = [each for each in some.advice.findings if not each.code.startswith("RANKS")]
+    of_ranks = {each.message for each in findings_of(whole) if each.code.startswith("RANKS")}
+    assert {each.message for each in findings_of(some) if each.code.startswith("RANKS")} == of_ranks != set()
+    others = [each for each in findings_of(some) if not each.code.startswith("RANKS")]
     assert {rank for each in others for rank in each.ranks} <= {0, 4}
     monkeypatch.setattr("kinetoscope.outputs.summary._LARGEST_BYTES", 1000)
-    assert "The rules were not asked" in kinetoscope.summary(MLP).first
-    none = kinetoscope.summary(required(SHARED / "dlrm_ddp_v100_8rank"))
-    assert none.ranks == whole.ranks
-    assert none.advice is not None
-    assert [each.code[:5] for each in none.advice.findings] == ["RANKS"] * len(of_ranks)
+    assert "The rules were not asked" in str(kinetoscope.summary(MLP))
+    none = kinetoscope.summary(path)
+    assert waits in none.blocks
+    assert [each.code[:5] for each in findings_of(none)] == ["RANKS"] * len(of_ranks)
+
+
+def findings_of(page: Page) -> list[Finding]:
+    [block] = [block for block in page.blocks if isinstance(block, FindingsBlock)]
+    return [row.finding for row in block.findings if row.finding is not None]
 
 
 def test_each_trace_is_read_once_for_all_that_is_on_the_screen() -> None:

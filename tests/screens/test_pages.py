@@ -127,10 +127,9 @@ def test_a_grid_is_drawn_with_a_bar_on_one_scale() -> None:
     assert without_colour(lines(made, width=60)).replace("\xa0", " ").splitlines() == [
         "Said.",
         "",
-        "Calls",
-        "   calls     time  share",
-        "a      1  4.00 ms  80.0%  " + "━" * 34,
-        "b     12  1.00 ms  20.0%  " + "━" * 8 + "╸",
+        "Calls  calls     time  share",
+        "a          1  4.00 ms  80.0%  " + "━" * 30,
+        "b         12  1.00 ms  20.0%  " + "━" * 7 + "╸",
     ]
     assert markdown.text(made).replace("\xa0", " ").splitlines()[2:] == [
         "## Calls",

@@ -64,7 +64,7 @@ def test_a_job_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 def test_a_summary_has_the_sentences_of_the_command_line() -> None:
     summary = kinetoscope.summary(MLP)
     said = texts(summary._repr_html_())
-    for sentence in (summary.headline, summary.tops[0][0], *summary.facts):
+    for sentence in (summary.sentence, "Operators by host time", *summary.facts):
         assert sentence in said
 
 

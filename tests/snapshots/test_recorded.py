@@ -16,6 +16,7 @@ from kinetoscope.model.memory.record import Level
 from kinetoscope.model.snapshot.replay import history_of, level_of
 from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.outputs.summary import summary
+from kinetoscope.pages.blocks import NoteBlock
 from kinetoscope.readers.snapshot import load
 from kinetoscope.reading import read
 from tests.snapshots.allocator import Settings
@@ -127,7 +128,7 @@ def test_a_snapshot_of_another_time_than_its_trace_has_no_instants(tmp_path: Pat
     assert peak.frame.get_column("size").to_list() == [1 << 20]
     assert "of another time than the trace" in " ".join(peak.notes)
     assert memory_curve(job).frame.get_column("time").null_count() > 0
-    said = summary(job).memory
+    said = [block.text for block in summary(job).blocks if isinstance(block, NoteBlock)]
     assert said[0].startswith("The memory snapshot is of another time than the trace, or of another run")
     assert not any("into the recording" in sentence for sentence in said)
 
@@ -146,8 +147,8 @@ def test_more_in_use_than_reserved_is_said_first(tmp_path: Path) -> None:
     job = read(str(tmp_path / "snapshot.memory.pickle"), jobs=1)
     assert found["SNAPSHOT_CONTRADICTS"] in memory_peak(job).notes
     said = summary(str(tmp_path / "snapshot.memory.pickle"))
-    assert said.headline.startswith("The memory snapshot contradicts itself")
-    assert "are reserved:" not in " ".join(said.memory)
+    assert said.sentence.startswith("The memory snapshot contradicts itself")
+    assert "are reserved:" not in str(said)
     sound = Process(Settings(), total=1 << 32)
     sound.record()
     sound.alloc("aten::empty", 5 << 20)
@@ -202,5 +203,5 @@ def test_a_snapshot_for_want_of_memory_belongs_to_the_last_trace_of_its_rank(tmp
     taken = [[Path(url).name.split(".")[2] for url in each.files("snapshot")] for each in read(str(tmp_path)).sources]
     assert taken == [["step2"], ["step12", "step20"]]
     alone = summary(str(tmp_path / "snapshots"))  # of one rank the last counts
-    assert alone.name == "h_1.rank0of1.step20.300.oom.memory.pickle"
-    assert "peaks at 461\u00a0MB" in " ".join(alone.memory)
+    assert alone.title == "h_1.rank0of1.step20.300.oom.memory.pickle"
+    assert "peaks at 461\u00a0MB" in str(alone)

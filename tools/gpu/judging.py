@@ -13,7 +13,7 @@ from typing import Final
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.device.own_peaks import FILE_VARIABLE
 from kinetoscope.outputs.summary import summary
-from kinetoscope.screens.summary import lines
+from kinetoscope.screens.terminal import lines
 from tests.traces.strip import problems, strip_bytes
 from tools.gpu.packing import PACKED, unpack
 from tools.gpu.sections import BROKEN, MOOT, Recorded, Row, peaks_of, sections

@@ -15,14 +15,13 @@ def run(arguments: list[str]) -> int:
     with opened(args) as (job, _):
         from kinetoscope.outputs.summary import summary
 
-        digest = summary(job, select=chosen(args))
+        page = summary(job, select=chosen(args))
+
     from kinetoscope.cli.shared.output import budget_of, form_of, width_of, write_lines, write_text
-    from kinetoscope.screens.summary import lines
+    from kinetoscope.screens.terminal import lines
 
     if form_of(args) == "table":
-        write_lines(lines(digest, width=width_of(args.output)), args.output)
+        write_lines(lines(page, width=width_of(args.output)), args.output)
     else:
-        from kinetoscope.pages.documents import document, of_run
-
-        write_text(document(of_run(digest), budget_of(args)), args.output)
+        write_text(page.to_markdown(budget_of(args)), args.output)
     return 0

@@ -16,7 +16,6 @@ from kinetoscope.model.steps import grammar
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import write_file
 from kinetoscope.outputs.summary import summary
-from kinetoscope.pages.documents import document, of_run
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
@@ -85,7 +84,7 @@ def report(
         job, part = part_of(job, replace(select, steps=numbers, time=time or select.time))
         job = replace(job, sources=tuple(source for source in job.sources if rank in (None, source.rank)))
         if name.endswith(".md"):
-            write_file(document(of_run(summary(job, select=part)), budget).encode(), name)
+            write_file(summary(job, select=part).to_markdown(budget).encode(), name)
         else:
             write_file(to_xlsx(_tables(job, part)), name)
         return name

@@ -10,7 +10,9 @@ from kinetoscope.analyses import GROUPS, asked
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import stored
-from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest, digest_of_memory
+from kinetoscope.pages.answers.summary import of_run, of_snapshots
+from kinetoscope.pages.blocks import Page
+from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS
 
 _LARGEST_BYTES: Final = 300_000_000
 """Bytes of JSON up to which rules about one rank are asked of all ranks; of more they are asked of some."""
@@ -19,7 +21,7 @@ _PACKED_RATIO: Final = 15
 """So many times larger is JSON than its gzip or zstd, or than the same trace as Parquet."""
 
 
-def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
+def summary(of: Job | Readable, *, select: Selection = ALL) -> Page:
     """Where the time of a step goes, the largest loss, and what to change, on one screen.
 
     Each trace is read once. Ranks are compared however many they are. Rules about one rank are asked of as many as have
@@ -47,17 +49,19 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     examined = _ranks_to_examine(job)
     only = None if len(examined) == len(job.ranks) else examined
     of_rules = advice_questions(job, select, only) if several or examined else {}
-    of_snapshots, memory = {}, None
+    memory_questions, memory = {}, None
     if any(each.files("snapshot") for each in job.sources):
         from kinetoscope.pages.sentences import snapshot
 
-        of_snapshots = snapshot.snapshot_questions(recorded)
-    answers = job.ask(questions | of_rules | of_snapshots)
-    if of_snapshots:
+        memory_questions = snapshot.snapshot_questions(recorded)
+    answers = job.ask(questions | of_rules | memory_questions)
+    if memory_questions:
         memory = snapshot.snapshot_words(job, recorded, answers)
     advice = advice_from(job, select, only, answers) if of_rules else None
-    whole = digest(job.path, {name: answers[name] for name in questions}, advice, memory)
-    return digest_of_memory(whole, memory, job.path) if alone and memory is not None else whole
+    results = {name: answers[name] for name in questions}
+    if alone and memory is not None:
+        return of_snapshots(job.path, results, advice, memory)
+    return of_run(job.path, results, advice, memory)
 
 
 def _ranks_to_examine(job: Job) -> tuple[int, ...]:

@@ -213,6 +213,8 @@ class FindingsBlock(Block):
     Attributes:
         advice: where they come from: what they are counted in, and the commands that show more.
         more: how many are left out.
+        headline: the first of them in a sentence, where a screen has no room for more than a line of the next ones;
+            Markdown has all in full.
     """
 
     title: str
@@ -220,6 +222,7 @@ class FindingsBlock(Block):
     step: float = 0.0
     advice: Advice | None = field(default=None, metadata=IN_TEXT)
     more: int = field(default=0, metadata=IN_TEXT)
+    headline: str = field(default="", metadata=IN_TEXT)
     width: Width = field(default="wide", kw_only=True)
 
 
@@ -541,6 +544,7 @@ class Page:
         facts: a few words each, beneath the sentence.
         cannot: what this trace cannot tell, and what to record next time; left out, assumed or odd things.
         select: the ranks that it is about, as an address names them: its tables ask for the same.
+        commands: what to type next, each with its purpose.
     """
 
     name: str
@@ -550,6 +554,7 @@ class Page:
     blocks: Sequence[Block] = ()
     cannot: Sequence[str] = ()
     select: Mapping[str, str] = field(default_factory=dict)
+    commands: Sequence[tuple[str, str]] = field(default=(), metadata=IN_TEXT)
 
     def __str__(self) -> str:
         return dispatch.text(self)
@@ -583,5 +588,5 @@ def block_fields(value: Any) -> Any:
     return {"block": type(value).__name__.removesuffix("Block").lower(), **every} if isinstance(value, Block) else every
 
 
-_WITH_TEXT: Final = (Bar, FindingRow, FindingsBlock, ChartBlock)
+_WITH_TEXT: Final = (Bar, FindingRow, FindingsBlock, ChartBlock, Page)
 """Classes with fields of `IN_TEXT`."""

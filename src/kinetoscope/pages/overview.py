@@ -12,7 +12,6 @@ from kinetoscope.charts import StackedBars
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import EVERY_STEP, STEADY_STEPS, Selection
 from kinetoscope.pages.blocks import (
-    BarsBlock,
     Block,
     Cell,
     ColumnsBlock,
@@ -28,7 +27,6 @@ from kinetoscope.pages.blocks import (
 )
 from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest
 from kinetoscope.pages.pictures.roofline import headroom_block
-from kinetoscope.pages.sections.tables import named_bars
 from kinetoscope.pages.sentences.device_limits import without_reasons
 from kinetoscope.pages.sentences.recorded import device_labels, has_steps
 from kinetoscope.schema import Result
@@ -62,7 +60,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         sentence=join([summary.headline, summary.ranks]),
         facts=(summary.name.rstrip("/").rpartition("/")[2] or summary.name, *summary.facts),
         blocks=tuple(_blocks(job, results, summary)),
-        cannot=tuple(dict.fromkeys(words for _, words in summary.health)),
+        cannot=tuple(dict.fromkeys(summary.health)),
     )
 
 
@@ -77,26 +75,13 @@ def _blocks(job: Job, results: Mapping[str, Result], summary: Digest) -> Iterato
     if summary.serving:
         yield NoteBlock(summary.serving, link=Link("All steps", view="serving"))
     yield ElsewhereBlock("What to change", "findings", note=summary.loss)
-    for title, tops in summary.tops:
-        view, kind = _LEADS[title]
-        rows = [(top.name, kind or top.kind, top.calls, top.time, top.share) for top in tops]
-        if rows:
-            bars = [replace(bar, link=Link(view=view, params={"name": bar.name})) for bar in named_bars(rows)]
-            yield BarsBlock(title, bars, cumulative=False, width="wide")
+    yield from summary.tops
     labels = {part.kind: part.label for part in summary.parts}
     if len(job.ranks) > 1:
         yield _ranks(steps, labels)
     elif summary.parts:
         yield from _steps(results[_EVERY_STEP], labels)
     yield from _devices(job, results["device_utilization"])
-
-
-_LEADS = {
-    "Operators by device time": ("operators", "computation"),
-    "Operators by host time": ("operators", "host"),
-    "Kernels and copies": ("kernels", ""),
-}
-"""The view that shows more of a short table, and the kind of all its bars there, "" if each has its own."""
 
 
 _LINKS_OF_KINDS = {

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kinetoscope.advisor.advice import Advice, stake_text
+from kinetoscope.advisor.advice import Advice, stake_of, stake_text
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages.blocks import FindingsBlock
 from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.terminal.screen import UNBOUNDED
-from kinetoscope.views.text import cells, printable, wrapped
+from kinetoscope.views.text import cells, padded, printable, right, wrapped
 
 MAX_LINE_CELLS: Final = 100
 """Longer lines are hard to read."""
 
 ENDLESS_CELLS: Final = UNBOUNDED // 2
 """Wider than any terminal: a pipe, or a file, in which no line of code is broken."""
+
+MAX_IN_LINES: Final = 3
+"""Findings that are mentioned where a headline stands for them."""
 
 _MIN_BAR_CELLS: Final = 10
 """A shorter bar would show nothing."""
@@ -32,9 +35,12 @@ _CERTAIN_GLYPH, _POSSIBLE_GLYPH, _REST_GLYPH = "█", "▒", "·"
 def findings(block: FindingsBlock, width: int) -> Iterator[Line]:
     """Each finding with a line before the next one; then how many more there are, and where a rule is explained."""
     advice, seen = block.advice, [row.finding for row in block.findings if row.finding is not None]
-    if advice is None or not seen:
-        return
     room = min(width, MAX_LINE_CELLS)
+    if block.headline:
+        yield from (plain(line, "bold") for line in wrapped(f"What to change: {printable(block.headline)}", room))
+        yield from _in_lines(advice.notable[1:MAX_IN_LINES] if advice is not None else (), room)
+    if advice is None or not seen or block.headline:
+        return
     columns = (
         max((cells(mark(finding)) for finding in seen), default=0) + 2,
         max((cells(stake_text(finding)) for finding in seen if _timed(finding)), default=0) + 2,
@@ -54,6 +60,19 @@ def findings(block: FindingsBlock, width: int) -> Iterator[Line]:
     )
     if block.note:
         yield plain()
+
+
+def _in_lines(others: Sequence[Finding], width: int) -> Iterator[Line]:
+    """A line for each: severity, time at stake, what is wrong, the rule's code."""
+    stakes = right([stake_of(finding) for finding in others])
+    marks = [f"{finding.severity}, {finding.certainty}" for finding in others]
+    wide = max(map(cells, marks), default=0)
+    for stake, mark, finding in zip(stakes, marks, others, strict=True):
+        room = width - wide - cells(stake) - cells(finding.code) - 7
+        title = printable(finding.title)
+        shortened = title if cells(title) <= room else f"{wrapped(title, room - 1)[0]}…"
+        label: Piece = (padded(mark, wide), LOOKS[finding.severity])
+        yield (label, (f"  {stake}   ", "waiting"), (shortened, ""), (f"  {finding.code}", "dim"))
 
 
 def _finding(

@@ -24,7 +24,7 @@ from kinetoscope.pages.blocks import (
 from kinetoscope.pages.grid import Grid, GridBlock, GridRow
 from kinetoscope.views.charts.series import ChartLine, columns
 from kinetoscope.views.numbers import MISSING, grouped, scale, shown
-from kinetoscope.views.terminal.bars import sparkline
+from kinetoscope.views.terminal.bars import HEIGHTS, sparkline
 from kinetoscope.views.text import printable
 
 MIN_SHOWN_SHARE: Final = 0.001
@@ -50,6 +50,14 @@ _GESTURE: Final = re.compile(r"(?:^|(?<=[.;] ))[^.;]*\b(?:[Cc]lick|[Dd]rag|slide
 def note_of(block: Block) -> str:
     """The words beneath a block, without what its reader could click or drag in a browser."""
     return re.sub(r";\s*$", ".", _GESTURE.sub("", block.note).strip())
+
+
+def is_curve(text: str) -> bool:
+    """Test for a cell that holds a curve."""
+    return bool(text.strip()) and set(text) <= _CURVE
+
+
+_CURVE: Final = frozenset(f"{HEIGHTS} ")
 
 
 def share_text(share: float | None) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any, Final
 
-from kinetoscope.advisor.advice import Advice, is_part_sure, stake_text
+from kinetoscope.advisor.advice import Advice, is_part_sure, stake_of, stake_text
 from kinetoscope.advisor.commands import call_of
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages.blocks import Block, FindingsBlock, NoteBlock, Page, Part, PartsBlock, RooflineBlock, RowsBlock
 from kinetoscope.pages.grid import Grid
 from kinetoscope.schema import Unit
-from kinetoscope.screens.findings import mark
+from kinetoscope.screens.findings import MAX_IN_LINES, mark
 from kinetoscope.screens.grid import grid, note_of
 from kinetoscope.screens.terminal import result_of
 from kinetoscope.views.charts.palette import KINDS, kind_of
@@ -43,7 +43,10 @@ def html(page: Page) -> str:
     """The whole page."""
     facts = paragraph(" · ".join(page.facts), SOFT)
     head = [bold(page.title), facts, bold(page.sentence)] if page.title else [bold(page.sentence), facts]
-    return boxed(*head, *map(drawn, page.blocks), notes(page.cannot))
+    typed = (
+        f'<div><code>{safe(text)}</code> <span style="{SOFT}">{safe(why)}</span></div>' for text, why in page.commands
+    )
+    return boxed(*head, *map(drawn, page.blocks), notes(page.cannot), *typed)
 
 
 def drawn(block: Block) -> str:
@@ -118,6 +121,10 @@ def _labelled(head: str, text: str) -> str:
 def _findings(block: FindingsBlock) -> str:
     """Numbered: what is wrong, the stake, why, what to change, and the call that shows it."""
     advice, members = block.advice, [row.finding for row in block.findings if row.finding is not None]
+    if block.headline:
+        others = advice.notable[1:MAX_IN_LINES] if advice is not None else ()
+        items = "".join(f"<li>{badge(each)} {safe(stake_of(each))}: {prose(each.title)}</li>" for each in others)
+        return f"{bold(f'What to change: {block.headline}')}{f'<ul>{items}</ul>' if items else ''}"
     if advice is None or not members:
         return ""
     items = "".join(f'<li style="margin-bottom:0.8em">{"".join(_finding(each, advice))}</li>' for each in members)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from kinetoscope.advisor.advice import METHOD
 from kinetoscope.pages.blocks import (
     Block,
     ControlsBlock,
@@ -19,11 +20,10 @@ from kinetoscope.pages.blocks import (
 from kinetoscope.pages.documents import Lines, document, finding_lines
 from kinetoscope.pages.grid import Grid
 from kinetoscope.schema import Unit
-from kinetoscope.screens.grid import EMPTY_CELLS, grid, note_of, share_text
+from kinetoscope.screens.grid import grid, is_curve, note_of, share_text
 from kinetoscope.screens.terminal import result_of
 from kinetoscope.views.markdown import code, escaped, notes, sentence, table, table_row
 from kinetoscope.views.numbers import shown
-from kinetoscope.views.terminal.bars import HEIGHTS
 
 
 def text(page: Page, budget: int | None = None) -> str:
@@ -46,10 +46,12 @@ def parts(page: Page) -> Iterator[Lines]:
         yield from _block(block)
     if page.cannot:
         yield ["## Notes", "", *notes(page.cannot)]
+    if page.commands:
+        yield ["## Next", "", *(f"- {code(typed, 200)}: {escaped(purpose)}" for typed, purpose in page.commands)]
 
 
 def _block(block: Block) -> Iterator[Lines]:
-    title = getattr(block, "title", "")
+    title = getattr(block, "title", "") or ("Where the time goes" if isinstance(block, PartsBlock) else "")
     if isinstance(block, FindingsBlock):
         yield from _findings(block)
         return
@@ -64,10 +66,14 @@ def _block(block: Block) -> Iterator[Lines]:
 def _findings(block: FindingsBlock) -> Iterator[Lines]:
     advice, head = block.advice, [f"## {escaped(block.title or 'What to change')}", ""]
     members = [row.finding for row in block.findings if row.finding is not None]
+    if block.headline:
+        yield [*head, f"**{sentence(block.headline)}**"]
+        head = []
     if advice is None or not members:
         return
     for place, finding in enumerate(members):
-        first = [*head, *([sentence(block.note), ""] if block.note else [])] if place == 0 else []
+        said = " ".join(filter(None, [block.note, METHOD if block.headline and advice.timed else ""]))
+        first = [*head, *([sentence(said), ""] if said else [])] if place == 0 else []
         yield [*first, *finding_lines(finding, advice)]
 
 
@@ -131,10 +137,8 @@ def _grid(of: Grid) -> list[str]:
 
 def _cell(text: str) -> str:
     """A curve stands in a code span, in which its spaces stay."""
-    return code(text) if text not in EMPTY_CELLS and set(text) <= _CURVE else escaped(text)
+    return code(text) if is_curve(text) else escaped(text)
 
-
-_CURVE: Final = frozenset(f"{HEIGHTS} ")
 
 _DRAW: Final[dict[type[Block], Callable[[Any], list[str]]]] = {
     NoteBlock: _note,

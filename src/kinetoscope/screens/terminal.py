@@ -25,14 +25,14 @@ from kinetoscope.pages.blocks import (
 from kinetoscope.pages.grid import Grid, GridRow
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.screens.findings import findings
-from kinetoscope.screens.grid import EMPTY_CELLS, MIN_SHOWN_SHARE, grid, note_of, share_text
+from kinetoscope.screens.grid import EMPTY_CELLS, MIN_SHOWN_SHARE, grid, is_curve, note_of, share_text
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.names import briefs
 from kinetoscope.views.numbers import scale
 from kinetoscope.views.terminal import screen
 from kinetoscope.views.terminal.bars import bar
 from kinetoscope.views.terminal.lines import FILL, MARK, THIN, Line, Piece, plain, width_of, without_colour
-from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
+from kinetoscope.views.text import brief, cells, middle, padded, printable, right, wrapped
 
 MAX_PROSE_CELLS: Final = 100
 """Longer lines of text are hard to read."""
@@ -43,6 +43,8 @@ MAX_LINE_CELLS: Final = 160
 _MIN_NAME_CELLS: Final = 24
 _MIN_WHOLE_NAME_CELLS: Final = 16
 _MIN_BAR_CELLS, _MAX_BAR_CELLS = 8, 40
+_BAR_PART: Final = 6
+"""The part of a line that bars have at least where names are long: a sixth."""
 
 
 def lines(page: Page, *, width: int) -> Iterator[Line]:
@@ -68,12 +70,27 @@ def lines(page: Page, *, width: int) -> Iterator[Line]:
     if others:
         yield plain()
     for each in others:
-        yield from _wrapped(f"· {each}", prose, "dim", indent="  ")
+        mark: Piece = ("! ", "warn") if isinstance(each, Note) and each.severity != "note" else ("· ", "dim")
+        first, *rest = wrapped(printable(each), prose - 2)
+        yield (mark, (first, "dim"))
+        yield from (plain(f"  {line}", "dim") for line in rest)
+    yield from _commands(page.commands, prose)
 
 
 def text(page: Page) -> str:
     """The same without colour."""
     return without_colour(lines(page, width=MAX_PROSE_CELLS)).rstrip("\n")
+
+
+def _commands(commands: Sequence[tuple[str, str]], width: int) -> Iterator[Line]:
+    """Commands to type next, with their purpose."""
+    typed = [printable(command) for command, _ in commands]
+    if typed:
+        yield plain()
+    room = max(map(cells, typed), default=0)
+    for text, (_, why) in zip(typed, commands, strict=True):
+        text = middle(padded(text, room), width)
+        yield ((text, ""), (middle("   " + why, width - cells(text)), "dim"))
 
 
 def _is_prose(block: Block) -> bool:
@@ -89,14 +106,23 @@ def _block(block: Block, width: int, prose: int) -> Iterator[Line]:
     """Its title, what it shows, its note."""
     draw: Callable[[Any, int], Iterator[Line]] | None = _DRAW.get(type(block))
     made = grid(block) if draw is None else None
-    drawn = list(draw(block, width) if draw is not None else grid_lines(made, width) if made is not None else ())
-    if not drawn:
-        return
     title = getattr(block, "title", "")
-    if title:
+    if made is not None:
+        above = title if _has_room_for(made, title) else ""
+        drawn = list(grid_lines(made, width, above))
+        title = "" if above else title
+    else:
+        drawn = list(draw(block, width)) if draw is not None else []
+    if drawn and title:
         yield from _wrapped(title, prose, "bold")
     yield from drawn
-    yield from _wrapped(note_of(block), prose, "dim")
+    yield from _wrapped(note_of(block) if drawn else "", prose, "dim")
+
+
+def _has_room_for(of: Grid, title: str) -> bool:
+    """Room for a title before the heads, above names that are as long."""
+    longest = max(cells(row.cells[0]) for row in of.rows)
+    return not of.heads[0] and any(of.heads) and cells(title) <= max(longest, _MIN_NAME_CELLS)
 
 
 # --- kinds of blocks
@@ -179,38 +205,41 @@ def _mark(kind: str) -> Piece:
     return KINDS[kind_of(kind) or "idle"].glyph, f"{MARK} {kind_of(kind) or 'idle'}"
 
 
-def right(texts: Sequence[str]) -> list[str]:
-    """The texts, as wide as the widest, at the right."""
-    size = max(map(cells, texts), default=0)
-    return [padded(text, size, right=True) for text in texts]
-
-
 # --- grids
 
 
-def grid_lines(of: Grid, width: int) -> Iterator[Line]:
-    """Names at the left, numbers at the right of their columns, and a bar for each line in the room that is left."""
+def grid_lines(of: Grid, width: int, title: str = "") -> Iterator[Line]:
+    """Names at the left, numbers at the right of their columns, and a bar for each line in the room that is left.
+
+    `title` stands above the names.
+    """
     drawn = any(row.high > row.low for row in of.rows)
     width = min(width, MAX_PROSE_CELLS if drawn else MAX_LINE_CELLS)
-    table = [list(map(printable, of.heads)), *([*map(printable, row.cells)] for row in of.rows)]
+    table = [
+        [printable(title or of.heads[0]), *map(printable, of.heads[1:])],
+        *([*map(printable, row.cells)] for row in of.rows),
+    ]
     columns = [_column(texts) for texts in list(zip(*table, strict=True))[1:]]
-    marks = [[] if drawn or not row.kind else [_mark(row.kind), (" ", "")] for row in of.rows]
+    marked = not drawn and not any(is_curve(cell) for row in of.rows for cell in row.cells[1:])
+    marks = [[_mark(row.kind), (" ", "")] if marked and row.kind else [] for row in of.rows]
     indents = [2 * row.indent + 2 * bool(mark) for row, mark in zip(of.rows, marks, strict=True)]
     longest = max(cells(row[0]) + indent for row, indent in zip(table[1:], indents, strict=True))
-    least = _MIN_WHOLE_NAME_CELLS if of.whole else _MIN_NAME_CELLS
+    least = min(_MIN_WHOLE_NAME_CELLS if of.whole else _MIN_NAME_CELLS, longest)
     while columns and not of.whole and _wide(columns) + least > width:  # the last columns have no room
         columns.pop()
     numbers = _wide(columns)
-    name = min(max(longest, cells(table[0][0])), max(width - numbers - drawn * (_MIN_BAR_CELLS + 2), least))
+    name = min(max(longest, cells(table[0][0])), max(width - numbers - drawn * (width // _BAR_PART + 2), least))
     room = min(width - numbers - name - 2, _MAX_BAR_CELLS) if drawn else 0
     if any(table[0]):
-        yield plain("  ".join([padded(middle(table[0][0], name), name), *(column[0] for column in columns)]), "dim")
+        head: Piece = (padded(middle(table[0][0], name), name), "bold" if title else "dim")
+        yield [head, ("".join(f"  {column[0]}" for column in columns), "dim")]
     names = _names(of, table, [name - indent for indent in indents])
     low, high, falls = of.start, max(row.high for row in of.rows), any(row.low for row in of.rows)
     for place, (row, label, mark) in enumerate(zip(of.rows, names, marks, strict=True), 1):
         first = padded(" " * (2 * row.indent) + label, name - 2 * bool(mark))
-        text = "  ".join([first, *(column[place] for column in columns)])
-        yield [*mark, (text, "bold" if row.strong else ""), *_bar(row, low, high, room, falls=falls)]
+        style = "bold" if row.strong else ""
+        texts = [(f"  {column[place]}", row.kind if is_curve(column[place]) else style) for column in columns]
+        yield [*mark, (first, style), *texts, *_bar(row, low, high, room, falls=falls)]
         for words in row.about:
             yield from _wrapped(f"  {words}", min(width, MAX_PROSE_CELLS), "dim", indent="    ")
     if of.rest:

@@ -1,4 +1,4 @@
-"""A job, a summary, advice, a difference, a gate as text and in a cell of a notebook: HTML with SVG inside.
+"""A job, advice, a difference, a gate as text and in a cell of a notebook: HTML with SVG inside.
 
 As in `views.notebook` there is no script, no style sheet and nothing from the network, and all that a trace says is
 text. Heights are bounded: what is not shown is counted.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kinetoscope.advisor.advice import Advice, stake_of
+from kinetoscope.advisor.advice import Advice
 from kinetoscope.analyses import NAMES, asked
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.gate.causes import Causes
@@ -20,15 +20,14 @@ from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages.answers.diff import of_diff
 from kinetoscope.pages.answers.gate import of_gate
-from kinetoscope.pages.blocks import Bar, BarsBlock, Part, PartsBlock
-from kinetoscope.pages.digest import Digest, TopRow, average_step
+from kinetoscope.pages.blocks import Part, PartsBlock
+from kinetoscope.pages.digest import average_step
 from kinetoscope.pages.findings import of_advice
 from kinetoscope.pages.sentences import recorded
 from kinetoscope.pages.sentences.steps import TimePart, headline
 from kinetoscope.screens import terminal
-from kinetoscope.screens.html import SOFT, badge, bold, drawn, html, paragraph, prose, safe
+from kinetoscope.screens.html import SOFT, bold, drawn, html, paragraph, prose, safe
 from kinetoscope.views.notebook import boxed
-from kinetoscope.views.terminal.bars import sparkline
 
 MAX_FINDINGS: Final = 8
 """Findings of an advice that are shown."""
@@ -84,50 +83,9 @@ def job_html(job: Job) -> str:
     )
 
 
-# --- a summary
-
-
-def digest_html(digest: Digest) -> str:
-    """The same as `screens.summary` draws."""
-    after = "".join(f" ({each.severity}, {each.code})" for each in digest.changes[:1])
-    changes = [f"<li>{badge(each)} {safe(stake_of(each))}: {prose(each.title)}</li>" for each in digest.changes[1:]]
-    spread = ""
-    if digest.spread is not None:
-        line = sparkline([column.time for column in digest.spread.columns][:60])
-        spread = f"<p>{safe(digest.spread.title)} <code>{line}</code> {safe(digest.spread.words)}</p>"
-    return boxed(
-        bold(digest.name),
-        paragraph(" · ".join(digest.facts), SOFT),
-        bold(digest.headline),
-        *(paragraph(f"! {said}") for said in digest.damage),
-        *(paragraph(said) for said in digest.memory),
-        paragraph(digest.serving),
-        paragraph(digest.limits),
-        paragraph(digest.ranks),
-        paragraph("" if digest.changes else digest.loss),
-        bold(f"What to change: {digest.first}{after}") if digest.first else "",
-        f"<ul>{''.join(changes)}</ul>" if changes else "",
-        _average(digest.parts),
-        spread,
-        *(_top(title, rows) for title, rows in digest.tops if rows),
-        _remarks(digest.health),
-        _next(
-            ("advise(job)", "what to change"),
-            ("idle_breakdown(job)", "why the device waits"),
-            ("critical_path(job)", "what to speed up"),
-            ("view(job)", "the timeline and all tables"),
-        ),
-    )
-
-
 def _average(parts: Sequence[TimePart]) -> str:
     """The average step as one bar, with the meanings of its colours."""
     return drawn(PartsBlock("", [Part(part.kind, part.label, part.time) for part in parts]))
-
-
-def _top(title: str, rows: Sequence[TopRow]) -> str:
-    bars = [Bar(row.name, row.kind, row.time, row.share, name=row.name, calls=row.calls) for row in rows]
-    return drawn(BarsBlock(title, bars, rows[0].unit))
 
 
 # --- advice
@@ -169,10 +127,10 @@ def gate_html(gate: Gate) -> str:
 # --- words
 
 
-def _remarks(health: Sequence[tuple[str, str]]) -> str:
+def _remarks(health: Sequence[str]) -> str:
     """The first remarks about the traces, and how many more there are."""
     more = f"<li>… {len(health) - _MAX_REMARKS} more: job.trace().health</li>" if len(health) > _MAX_REMARKS else ""
-    items = "".join(f"<li>{prose(message)}</li>" for _, message in health[:_MAX_REMARKS])
+    items = "".join(f"<li>{prose(message)}</li>" for message in health[:_MAX_REMARKS])
     return f"<ul>{items}{more}</ul>" if items else ""
 
 

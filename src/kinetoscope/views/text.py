@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from kinetoscope.views.grammar import short
 
@@ -77,6 +78,12 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     """`text` filled with spaces to `width` cells, at the right or, with `right`, at the left of them."""
     space = " " * (width - cells(text))
     return space + text if right else text + space
+
+
+def right(texts: Sequence[str]) -> list[str]:
+    """The texts, as wide as the widest, at the right."""
+    size = max(map(cells, texts), default=0)
+    return [padded(text, size, right=True) for text in texts]
 
 
 def wrapped(text: str, width: int, *, indent: str = "") -> list[str]:

@@ -126,10 +126,10 @@ def _text(value: Any) -> str:
 
 def _summary(folders: Folders, given: Mapping[str, Any]) -> list[Lines]:
     from kinetoscope.outputs.summary import summary
-    from kinetoscope.pages.documents import of_run
+    from kinetoscope.screens.markdown import parts
 
     job = dataclasses.replace(folders.job(given), path=given["path"])  # which tells nothing about the machine
-    return of_run(summary(job, select=selection(given)))
+    return list(parts(summary(job, select=selection(given))))
 
 
 def _page(folders: Folders, given: Mapping[str, Any]) -> list[Lines]:

@@ -18,7 +18,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import grouped, shown, significant
-from kinetoscope.views.sentences import Sentence, count, each, least, note_of, say
+from kinetoscope.views.sentences import Sentence, each, say
 
 WORK_BEFORE: Final = "WORK_BEFORE"
 """Code of the symptom that work from before the recording was left out."""
@@ -109,28 +109,22 @@ def damage(info: Result) -> tuple[Sentence, ...]:
     return tuple(said)
 
 
-def health(info: Result, notes: Sequence[Note] = ()) -> tuple[tuple[str, Sentence], ...]:
-    """Severity and sentence, the worst first; what several ranks have is said of the first of them.
+def health(info: Result, notes: Sequence[Note] = ()) -> tuple[Note, ...]:
+    """Remarks on what is odd, the worst first; what several ranks have is said of the first of them.
 
     `notes`: of the job, besides those of `trace_info`.
     """
-    is_health = pl.col("topic") == "health"
-    rows = info.frame.filter(is_health).group_by("item", maintain_order=True)
-    by_code = rows.agg(pl.col("value", "rank").first(), pl.col("rank").n_unique().alias("ranks"))
+    rows = info.frame.filter(pl.col("topic") == "health").group_by("item", maintain_order=True)
     messages = [
-        ("warning", say("{note}", note=note_of(info, note)))
-        for note in dict.fromkeys((*notes, *info.notes))
-        if note.code != DAMAGED
+        Note(note.code, note, "warning") for note in dict.fromkeys((*notes, *info.notes)) if note.code != DAMAGED
     ]
-    for item, value, rank, ranks in by_code.rows():
-        here = is_health & (pl.col("item") == item)
-        message = _message(info, here & (pl.col("rank") == rank) & (pl.col("value") == value))
-        if ranks > 1:
-            first = least(info, "rank", here & (pl.col("rank") == rank))
-            others = count(info, here).words(number_of(ranks - 1, "other"))
-            message = say("{message} (Rank {first}; {others} alike.)", message=message, first=first, others=others)
-        messages.append((item.partition(" ")[0], message))
-    return tuple(sorted(messages, key=lambda pair: ("error", "warning", "note").index(pair[0])))
+    for item, message, rank, ranks in rows.agg(
+        pl.col("value", "rank").first(), others=pl.col("rank").n_unique()
+    ).rows():
+        severity, _, code = item.partition(" ")
+        several = f" (Rank {rank}; {number_of(ranks - 1, 'other')} alike.)" if ranks > 1 else ""
+        messages.append(Note(code, f"{message}{several}", severity))
+    return tuple(sorted(messages, key=lambda note: ("error", "warning", "note").index(note.severity)))
 
 
 def _message(info: Result, where: pl.Expr) -> Sentence:

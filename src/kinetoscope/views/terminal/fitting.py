@@ -90,6 +90,15 @@ def shared(wanted: Sequence[int], room: int) -> int:
     return max(wanted, default=1)
 
 
+def whole(columns: Sequence[Formatted], width: int) -> Choice:
+    """The columns with values where lines have no end: those of long texts last, so that none is as wide as they."""
+    del width
+    empty = [] if all(each.empty for each in columns) else [each.column.name for each in columns if each.empty]
+    shown = [each for each in columns if each.column.name not in empty]
+    shown.sort(key=lambda each: 0 if each.right or _natural(each) <= READABLE_TEXT else _natural(each))
+    return Choice(shown, empty, [])
+
+
 def _in_two_lines(column: Formatted) -> Formatted:
     """The column with its name broken after the underscore that leaves the least width, if it has one."""
     words = column.column.name.split("_")

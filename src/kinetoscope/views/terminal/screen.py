@@ -1,7 +1,8 @@
 """A result on a terminal: the question, a table that fits, and what the numbers leave out.
 
 Names are shortened; where that is not enough, columns without a single value go first, then the last ones, and the foot
-says which. Where room is left, the bars that the analysis declares are drawn beside the rows; lines stand above them.
+says which. Where lines have no end, long names are whole, and stand last. Where room is left, the bars that the
+analysis declares are drawn beside the rows; lines stand above them.
 """
 
 from __future__ import annotations
@@ -100,12 +101,16 @@ def table(
     columns = formatted(frame, result.schema, result.frame)
     if all_columns:
         width = max(width, fitting.least_width(columns))
-    choice = fitting.everything(columns, width) if all_columns else fitting.chosen(columns, width)
+    endless = width > UNBOUNDED // 2 and not all_columns
+    pick = fitting.everything if all_columns else fitting.chosen if not endless else fitting.whole
+    choice = pick(columns, width)
     shown = choice.shown
     sizes = fitting.widths(shown, width, picture=_PICTURE_CELLS[0] if result.chart_facts else 0)
     beside = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
-    yield from _header(shown, sizes)
     every = [_cells(column, size) for column, size in zip(shown, sizes, strict=True)]
+    if endless:  # names are whole, and nothing stands behind them
+        sizes[-1] = min(sizes[-1], fitting.READABLE_TEXT)
+    yield from _header(shown, sizes)
     for row in range(frame.height):
         yield *_joined([column[row] for column in every]), *beside[row]
     for line in _foot(result.frame.height - frame.height, choice, way):
