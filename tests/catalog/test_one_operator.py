@@ -77,8 +77,8 @@ def test_an_operator_has_one_share_on_all_faces(tmp_path: Path) -> None:
     [module] = modules(job).frame["host_self"].to_list()
     assert module == 3 * 300 * US
 
-    top = {trace.strings.label(each.name): each.time for each in in_range(trace, 0, 3 * STEP + TAIL).host_top}
-    assert top[UPDATE] == update
+    in_range_top = {trace.strings.label(each.name): each.time for each in in_range(trace, 0, 3 * STEP + TAIL).host_top}
+    assert in_range_top[UPDATE] == update
     table = area_table([LanesOfRank(trace, timeline(trace).lanes, 0, 3 * STEP + 100 * US)], "name").frame
     in_area = dict(table.select("name", "self").iter_rows())
     assert in_area[UPDATE] == update

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -15,13 +15,15 @@ from kinetoscope.pages.digest import Digest, digest
 from kinetoscope.pages.findings import of_advice
 from kinetoscope.pages.grid import Grid, GridBlock, GridRow
 from kinetoscope.pages.sentences.recorded import has_device_work
-from kinetoscope.pages.sentences.snapshot import SnapshotWords
 from kinetoscope.pages.sentences.steps import TimePart
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import scale
 from kinetoscope.views.sentences import Quantity, Sentence, different, each, greatest, least, mean, say
 from kinetoscope.views.terminal.bars import sparkline
 from kinetoscope.views.text import cells, middle
+
+if TYPE_CHECKING:  # few runs have snapshots
+    from kinetoscope.pages.sentences.snapshot import SnapshotWords
 
 _MAX_CATEGORIES: Final = 8
 """Categories of memory in the short table."""
