@@ -27,7 +27,7 @@ _BREAK: Final = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 def one_line(message: str) -> str:
     r"""A message with the line breaks spelled out, as `\n`, that names and keys of a trace bring into it."""
-    return _BREAK.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), message)
+    return _BREAK.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), message)
 
 
 class KinetoscopeError(Exception):

@@ -150,11 +150,11 @@ def _table() -> dict[str, Any]:
     if os.environ.get(SWITCH) == "off":
         return empty
     try:
-        found: dict[str, Any] = json.loads(Path(__file__).with_name(f"{EXTENSION}.json").read_text("utf-8"))
+        contents: dict[str, Any] = json.loads(Path(__file__).with_name(f"{EXTENSION}.json").read_text("utf-8"))
         _extension()
     except (OSError, ValueError, ImportError):
         return empty
-    return found
+    return contents
 
 
 @cache

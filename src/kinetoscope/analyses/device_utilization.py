@@ -113,7 +113,7 @@ def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) 
         "window": windows.length,
         "calls": int((step_of(windows, kernels.start) >= 0).sum()),
         "kernel_time": int(use.busy[0]),
-        "told_time": int(use.told[0]),
+        "told_time": int(use.named[0]),
         "computation_time": int(use.time[0]),
     }
     return pl.DataFrame([row], schema_overrides={"device": pl.Int64}).with_columns(**use.shares())

@@ -101,9 +101,9 @@ def graph_breaks(trace: Trace, select: Selection) -> Partial:
 ANALYSIS = Analysis("Graph breaks", graph_breaks, RESULT, chart=Bars("line", "between"), of_device_work=False)
 
 
-def _notes(trace: Trace, found: int) -> Iterator[Note]:
+def _notes(trace: Trace, count: int) -> Iterator[Note]:
     has_log = bool(log_entries(trace))
-    if not found:
+    if not count:
         regions = len(compiled_regions(trace).rows)
         none = Note("NO_BREAKS", "No graph break was recorded.")
         yield none if regions or has_log else NOTHING_COMPILED

@@ -98,26 +98,26 @@ def graph_nodes(
         if wanted is not None:
             pieces = pieces[np.isin(numbers[every.work[pieces]], wanted)]
     if template is not None and len(every):
-        if not 0 <= template < len(of.found):
-            raise UsageError(f"there is no template {template}; there are {listed(range(len(of.found)))}")
-        pieces = pieces[of.found.of_replay[every.replay[pieces]] == template]
+        if not 0 <= template < len(of.templates):
+            raise UsageError(f"there is no template {template}; there are {listed(range(len(of.templates)))}")
+        pieces = pieces[of.templates.of_replay[every.replay[pieces]] == template]
     if not len(pieces):
         return Partial(RESULT.per_rank.empty(), of.notes)
-    node = of.found.node[pieces]
+    node = of.templates.node[pieces]
     shown, inverse = np.unique(node, return_inverse=True)
     code, size = inverse.astype(np.int32), len(shown)
     place = every.work[pieces]
     duration, gap = work.duration[place], idle_before(trace)[pieces]
     longest = greatest_of_each(code, duration, size)
     far = outliers(code, size, duration)
-    template_of = np.searchsorted(of.found.offsets, shown, side="right") - 1
+    template_of = np.searchsorted(of.templates.offsets, shown, side="right") - 1
     totals = sum_by(code, size, duration)
-    of_template = sum_by(template_of.astype(np.int32), len(of.found), totals)[template_of]
+    of_template = sum_by(template_of.astype(np.int32), len(of.templates), totals)[template_of]
     frame = pl.DataFrame(
         {
             "template": template_of,
-            "node": shown - of.found.offsets[template_of],
-            "graph": polars_columns.rows(of.found.graph[template_of]),
+            "node": shown - of.templates.offsets[template_of],
+            "graph": polars_columns.rows(of.templates.graph[template_of]),
             **_captured(trace, place[longest]),
             "node_id": polars_columns.rows(every.node[pieces][longest]),
             "stream": polars_columns.rows(reduce_by(code, size, work.stream[place]).common),

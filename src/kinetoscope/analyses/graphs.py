@@ -97,11 +97,11 @@ def graphs(trace: Trace, select: Selection) -> Partial:
     if not len(of.pieces):
         return Partial(RESULT.per_rank.empty(), of.notes)
     work, every = view.device_work, of.every
-    shown, first = group(of.found.of_replay[of.chosen])
+    shown, first = group(of.templates.of_replay[of.chosen])
     code = np.full(len(every), -1, np.int32)
     code[of.chosen] = shown
     model = np.flatnonzero(of.chosen)[first]
-    template = of.found.of_replay[model]
+    template = of.templates.of_replay[model]
     size = len(model)
     place = every.work[of.pieces]
     of_piece, time = code[every.replay[of.pieces]], work.duration[place]
@@ -110,18 +110,18 @@ def graphs(trace: Trace, select: Selection) -> Partial:
     launched = np.where(launch >= 0, np.maximum(trace.end[launch] - trace.start[launch], 0), 0)
     everything = 0 if view.clip else int(work.duration[view.device_work_mask].sum())
     between = np.where(of.times.gap >= 0, code, np.int32(-1))
-    whole = np.where(of.found.is_whole, code, np.int32(-1))
+    whole = np.where(of.templates.is_whole, code, np.int32(-1))
     durations = polars_columns.statistics(whole, size, of.times.duration, "median", "p99")
     longest = greatest_of_each(code, of.times.duration, size)
     frame = pl.DataFrame(
         {
             "template": template.astype(np.int64),
-            "graph": polars_columns.rows(of.found.graph[template]),
+            "graph": polars_columns.rows(of.templates.graph[template]),
             "captured_as": [_label(trace, int(launch[replay])) for replay in model.tolist()],
             "source": [_source(trace, work.rows[every.work_of(replay)]) for replay in model.tolist()],
-            "nodes": of.found.nodes[template],
+            "nodes": of.templates.nodes[template],
             "replays": np.bincount(shown, minlength=size),
-            "partial": np.bincount(code[of.chosen & ~of.found.is_whole], minlength=size),
+            "partial": np.bincount(code[of.chosen & ~of.templates.is_whole], minlength=size),
             "total": total,
             "share": pl.Series(total) / everything if everything else pl.Series([None] * size, dtype=pl.Float64),
             "duration": sum_by(code, size, of.times.duration),
@@ -161,14 +161,14 @@ class SelectedReplays:
     """The replays of a selection.
 
     Attributes:
-        every, found, times: of the trace: the replays, their templates, their times.
+        every, templates, times: of the trace: the replays, their templates, their times.
         chosen: bool [replays], which are selected.
         pieces: int32 [pieces], places in `every.work` of the work of these.
         notes: sentences about them.
     """
 
     every: Replays
-    found: Templates
+    templates: Templates
     times: ReplayTimes
     chosen: Bools
     pieces: Int32s
@@ -178,11 +178,11 @@ class SelectedReplays:
 def selected_replays(view: Scope) -> SelectedReplays:
     """The replays of a selection, by their launches and, with a range of time, by their starts."""
     trace = view.trace
-    every, found, times = replays(trace), templates(trace), replay_times(trace)
+    every, distinct, times = replays(trace), templates(trace), replay_times(trace)
     chosen = np.bincount(every.replay[view.device_work_mask[every.work]], minlength=len(every)) > 0
     chosen &= view.begins(times.start)
     pieces = np.flatnonzero(chosen[every.replay]).astype(np.int32)
-    return SelectedReplays(every, found, times, chosen, pieces, tuple(_notes(view, every, found, chosen)))
+    return SelectedReplays(every, distinct, times, chosen, pieces, tuple(_notes(view, every, distinct, chosen)))
 
 
 def greatest_of_each(code: Int32s, values: Int64s, size: int) -> Int64s:
@@ -244,14 +244,14 @@ def _source(trace: Trace, rows: Int32s) -> str:
     return SOURCES[CaptureSource(int(trace.captured.sources_of(rows).max()))]
 
 
-def _notes(view: Scope, every: Replays, found: Templates, chosen: Bools) -> Iterator[Note]:
+def _notes(view: Scope, every: Replays, distinct: Templates, chosen: Bools) -> Iterator[Note]:
     if not len(view.device_work):
         yield no_device_work(view.trace)
     elif not len(every):
         yield Note("NO_REPLAYS", "No graph was replayed.")
     elif not chosen.any():
         yield Note("NO_REPLAYS_SELECTED", "No replay of a graph is selected.")
-    partial = int((chosen & ~found.is_whole).sum())
+    partial = int((chosen & ~distinct.is_whole).sum())
     if partial:
         yield Note(
             "REPLAYS_INCOMPLETE",

@@ -17,7 +17,7 @@ from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import CUDA, HOST, MISSING_INTEGER, device_name
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.memory.error_text import OutOfMemoryText, out_of_memory_text, request_of
-from kinetoscope.model.memory.failed_requests import FailedRequest, Judgement, judged
+from kinetoscope.model.memory.failed_requests import FailedRequest, Judgement, judgement_of
 from kinetoscope.model.snapshot.bands import categories
 from kinetoscope.model.snapshot.failures import Obstacles, RefusedRequest, failures, obstacles
 from kinetoscope.model.snapshot.of_trace import known_snapshot, snapshot_of
@@ -66,7 +66,7 @@ _MAX_ALIKE: Final = 0.01
 """Difference of the size in a text and in a snapshot, as a share, up to which both are of one request."""
 
 _NOTHING_FAILED: Final = Note("NO_FAILED_REQUEST", "No request for memory failed in what was recorded.")
-_NOT_TOLD: Final = Note(
+_UNKNOWN: Final = Note(
     "GIVE_ERROR", "Give the text of torch's OutOfMemoryError as `error`: it says how much memory the device has."
 )
 
@@ -119,11 +119,11 @@ def memory_oom(
     if text is not None and not any(row["kind"] == "request" and _is_same(text, row["size"]) for row in rows):
         request = request_of(text)
         name = device_name(CUDA, max(text.device, 0))
-        rows = [_request_row(name, request, judged(request), "text"), *_part_rows(name, request, "text"), *rows]
+        rows = [_request_row(name, request, judgement_of(request), "text"), *_part_rows(name, request, "text"), *rows]
     requests = [row for row in rows if row["kind"] == "request"]
     notes = [_sentence(row) for row in requests[-MAX_SENTENCES:]] or [_NOTHING_FAILED]
     if any(row["verdict"] == "live data" and row["confidence"] != "high" for row in requests):
-        notes.append(_NOT_TOLD)
+        notes.append(_UNKNOWN)
     frame = RESULT.per_rank.frame(rows)
     return Partial(frame, tuple(notes))
 
@@ -182,7 +182,7 @@ def _of_snapshot(trace: Trace, refused: RefusedRequest, device: int, text: OutOf
     request = refused.request
     if text is not None and text.device in (device, -1) and _is_same(text, request.needed):
         request = replace(request, total=text.total, limit=text.limit)
-    judgement = judged(request)
+    judgement = judgement_of(request)
     in_way = obstacles(refused) if judgement.verdict == "fragmentation" else None
     time, stack = int(past.events.time[refused.event]), int(past.events.stack[refused.event])
     facts = {"time": time - origin_of_time(trace) - trace.base if time != NONE else None}
@@ -261,7 +261,7 @@ def _of_kineto(trace: Trace) -> Iterator[Row]:
         )
         name = device_name(CUDA if kind == MISSING_INTEGER else kind, number if number >= 0 or kind == HOST else 0)
         facts = {"time": int(trace.start[row]) - origin_of_time(trace)}
-        yield _request_row(name, request, judged(request), "trace", **facts)
+        yield _request_row(name, request, judgement_of(request), "trace", **facts)
         yield from _part_rows(name, request, "trace", **facts)
 
 

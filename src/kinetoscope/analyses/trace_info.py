@@ -131,13 +131,13 @@ def _options(trace: Trace) -> Iterator[Row]:
 def _devices(trace: Trace) -> Iterator[Row]:
     used_devices = set(np.unique(device_work(trace).device).tolist())
     used = {ordinal_of(trace, number) for number in used_devices}
-    told = {number: device for number in sorted(used_devices) if (device := device_of(trace, number)) is not None}
+    known = {number: device for number in sorted(used_devices) if (device := device_of(trace, number)) is not None}
     if len(devices(trace)) == 1 and any(each.kind == "lost device work" for each in recording_kinds(trace)):
-        told = {device.number: device for device in devices(trace)}
-        used = set(told)
+        known = {device.number: device for device in devices(trace)}
+        used = set(known)
     for device in devices(trace):
         yield "device", str(device.number), _description(device, is_used=device.number in used)
-    for number, device in told.items():
+    for number, device in known.items():
         yield "used device", str(number), device_name(device) or "unnamed"
     for number in sorted(used_devices):
         yield "peaks", str(number), str(known_peaks(trace, number).note)

@@ -472,7 +472,7 @@ def _outcome(plan: Plan, before: set[str], ended: float, code: int) -> str:
 
 def _lost(opened: Iterable[str], traces: Iterable[str]) -> int:
     """Windows that were open of which there is no trace: a process that dies may have written without a word of it."""
-    written = {(found[1], found[2]) for path in traces if (found := _OF_TRACE.search(Path(path).name))}
+    written = {(match[1], match[2]) for path in traces if (match := _OF_TRACE.search(Path(path).name))}
     return sum(tuple(name.split(".")[1:3]) not in written for name in opened)
 
 

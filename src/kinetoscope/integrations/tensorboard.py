@@ -68,7 +68,7 @@ class Plugin(base_plugin.TBPlugin):  # type: ignore[misc,unused-ignore]
         self._adapted: Wsgi | None = None
         self._workspace: Any = None
         self._looked = -1e9
-        self._found = False
+        self._has_runs = False
 
     def get_plugin_apps(self) -> Mapping[str, Wsgi]:
         """The answers below `/data/plugin/kinetoscope`."""
@@ -77,10 +77,10 @@ class Plugin(base_plugin.TBPlugin):  # type: ignore[misc,unused-ignore]
     def is_active(self) -> bool:
         """Are there traces below the folder? TensorBoard asks often: what was found stays found."""
         with self._lock:
-            if not self._found and time.monotonic() - self._looked > _SCAN_SECONDS:
-                self._found = bool(self._runs().runs().runs)
+            if not self._has_runs and time.monotonic() - self._looked > _SCAN_SECONDS:
+                self._has_runs = bool(self._runs().runs().runs)
                 self._looked = time.monotonic()
-            return self._found
+            return self._has_runs
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
         """The tab's name, and the module that draws it."""

@@ -49,7 +49,7 @@ class _Handler:
         if options.memory_snapshot:
             harmless(None)(memory_snapshots.history.keep)(folder, options.max_memory_events)
         self._on_done = [on_done] if on_done is not None else []
-        self._told = False
+        self._said = False
         self._lock = threading.Lock()
         self._pid = os.getpid()
         atexit.register(self._at_exit)
@@ -77,7 +77,7 @@ class _Handler:
 
     def _done(self, written: WindowOutcome) -> None:
         with self._lock:
-            first, self._told = not self._told, True
+            first, self._said = not self._said, True
         if written.problem:
             tell(written.problem)
         elif first:

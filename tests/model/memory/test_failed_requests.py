@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kinetoscope.model.memory.error_text import out_of_memory_text, request_of
-from kinetoscope.model.memory.failed_requests import FailedRequest, judged
+from kinetoscope.model.memory.failed_requests import FailedRequest, judgement_of
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -63,7 +63,7 @@ OLD = (
 def test_verdicts_on_texts(text: str, verdict: str, confidence: str) -> None:
     parsed = out_of_memory_text(f"Traceback (most recent call last):\n  File x\n{text}\n")
     assert parsed is not None
-    judgement = judged(request_of(parsed))
+    judgement = judgement_of(request_of(parsed))
     assert (judgement.verdict, judgement.confidence) == (verdict, confidence)
 
 
@@ -92,18 +92,18 @@ def request(**facts: object) -> FailedRequest:
 
 
 def test_the_largest_part_that_would_have_been_enough_is_the_reason() -> None:
-    both = judged(request(parts={"fragmentation": 6 * GIB, "graph pool": 3 * GIB}))
+    both = judgement_of(request(parts={"fragmentation": 6 * GIB, "graph pool": 3 * GIB}))
     assert (both.verdict, both.confidence, both.part) == ("fragmentation", "medium", 6 * GIB)
-    one = judged(request(parts={"fragmentation": GIB // 8, "graph pool": 6 * GIB}))
+    one = judgement_of(request(parts={"fragmentation": GIB // 8, "graph pool": 6 * GIB}))
     assert (one.verdict, one.confidence) == ("graph pool", "high")
-    assert judged(request(parts={"pending free": 6 * GIB}, is_exact=False)).confidence == "medium"
+    assert judgement_of(request(parts={"pending free": 6 * GIB}, is_exact=False)).confidence == "medium"
 
 
 def test_nothing_is_certain_that_the_record_does_not_tell() -> None:
-    alone = judged(request(total=None))
+    alone = judgement_of(request(total=None))
     assert (alone.verdict, alone.confidence) == ("live data", "medium")  # others may have had the rest
-    proven = judged(request(total=None, most_reserved=100 * GIB))
+    proven = judgement_of(request(total=None, most_reserved=100 * GIB))
     assert proven.verdict == "outside of the allocator"
-    there = judged(request(fits=2 * GIB))
+    there = judgement_of(request(fits=2 * GIB))
     assert (there.verdict, there.confidence) == ("cannot be told", "low")
-    assert judged(request(reserved=None, live=None)).verdict == "cannot be told"
+    assert judgement_of(request(reserved=None, live=None)).verdict == "cannot be told"

@@ -153,12 +153,12 @@ def _broken(rank: RankView) -> Iterator[Finding]:
     pauses = difference(union(*between), compiling)
     yield Finding(
         message=say(
-            "Graph breaks split the compiled code{where}. {calls} of compiled code {verb} on in another piece{told};"
+            "Graph breaks split the compiled code{where}. {calls} of compiled code {verb} on in another piece{sites};"
             " between the pieces are {pauses} of each step.",
             where=in_source(where),
             calls=rank.each_step(count, "call"),
             verb=verb,
-            told=_told(sites),
+            sites=_named_sites(sites),
             pauses=rank.time_per_step(pauses.length),
         ),
         stake=stake,
@@ -172,7 +172,7 @@ def _broken(rank: RankView) -> Iterator[Finding]:
     )
 
 
-def _told(sites: Sequence[BreakSite]) -> Sentence | str:
+def _named_sites(sites: Sequence[BreakSite]) -> Sentence | str:
     """Places and reasons of graph breaks, those that cost most first."""
     named = [
         f"{place(each.file, each.line or 0)} ({quoted(each.reason or each.function)})" for each in sites if each.file

@@ -39,7 +39,7 @@ class Folders:
         Raises:
             KinetoscopeError: there is none of this name, it lies elsewhere, or it cannot be read.
         """
-        run = self._found(given[name])
+        run = self._listed(given[name])
         ranks = numbers("ranks", given["ranks"]) if given.get("ranks") else None
         job = run.part(ranks, None)
         for source in job.sources:
@@ -54,7 +54,7 @@ class Folders:
         """The name of a run, which unlike its path tells nothing about the machine."""
         return str(run.files.name)
 
-    def _found(self, name: str) -> Run:
+    def _listed(self, name: str) -> Run:
         listed = self.runs()
         for run in listed:
             if name in (run.id, self.shown(run), run.files.path):

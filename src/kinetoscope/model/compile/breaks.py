@@ -75,9 +75,9 @@ def sites_of_log(entries: Iterable[LogEntry]) -> dict[BreakSite, tuple[str, ...]
 
 def break_site(payload: str) -> BreakSite | None:
     """The graph break that a record describes; None where it says nothing that is known here."""
-    told, _, raised = payload.partition(_TRACEBACK)
-    frames = _FRAME.findall(told)
-    at = _BREAK.search(told)
+    before, _, raised = payload.partition(_TRACEBACK)
+    frames = _FRAME.findall(before)
+    at = _BREAK.search(before)
     if at is None and not frames:
         return None
     file, line, function, code = frames[-1] if frames else ("", "", "", "")
@@ -86,11 +86,11 @@ def break_site(payload: str) -> BreakSite | None:
             function = code = ""
         file, line = at[1], at[2]
     error = list(_RAISED.finditer(raised))
-    reason = at[3] if at is not None else error[-1][1] if error else told.partition("\n")[0]
+    reason = at[3] if at is not None else error[-1][1] if error else before.partition("\n")[0]
     skips = at is None or _SKIPS in reason
     if reason.startswith(_INTRODUCTIONS):
-        reason = next((line for line in told[at.end() if at else 0 :].split("\n") if line.strip()), reason)
-    text = told if at is not None else raised
+        reason = next((line for line in before[at.end() if at else 0 :].split("\n") if line.strip()), reason)
+    text = before if at is not None else raised
     return BreakSite(
         file,
         int(line) if line.isdecimal() else None,

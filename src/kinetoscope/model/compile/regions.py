@@ -180,7 +180,7 @@ def compiler_spans(trace: Trace) -> CompilerSpans:
     phase[whole & (phase < 0)] = PHASES.index("at_run_time")
     rows = np.flatnonzero(whole).astype(np.int32)
     span = _places(trace, rows, np.arange(len(trace), dtype=np.int32), whole)
-    ids_of_spans = _told_ids(trace, rows, span)
+    ids_of_spans = _stated_ids(trace, rows, span)
     ids = tuple(sorted({text for text in ids_of_spans if text and text != _UNKNOWN_ID}))
     keep = np.array([text != _UNKNOWN_ID for text in ids_of_spans], np.bool_)
     compile_id = np.array([ids.index(text) if text in ids else -1 for text in ids_of_spans], np.int32)
@@ -188,7 +188,7 @@ def compiler_spans(trace: Trace) -> CompilerSpans:
     return CompilerSpans(rows[keep], compile_id[keep], ids, place[span], phase)
 
 
-def _told_ids(trace: Trace, rows: Int32s, span: Int32s) -> list[str]:
+def _stated_ids(trace: Trace, rows: Int32s, span: Int32s) -> list[str]:
     """The id that marks such as `dynamo_data: compile_id=0/0` give each span, inside it or just before; "" for none."""
     parent = call_tree(trace).parent
     marks = np.flatnonzero(rows_containing(trace, (_DATA,), *RANGE_KINDS))

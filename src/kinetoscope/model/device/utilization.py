@@ -57,7 +57,7 @@ class DeviceUse:
         occupied: float64 [windows], integral of the occupancies of all that run, ns.
         occupancy_time: int64 [windows], `time` of kernels whose occupancy is known, ns.
         matrix, unknown: int64 [windows], `time` of those kernels, ns.
-        told: int64 [windows], `time` of the others that are not unknown, ns; 0 on a device without matrix units.
+        named: int64 [windows], `time` of the others that are not unknown, ns; 0 on a device without matrix units.
     """
 
     length: Int64s
@@ -68,7 +68,7 @@ class DeviceUse:
     occupancy_time: Int64s
     matrix: Int64s
     unknown: Int64s
-    told: Int64s
+    named: Int64s
 
     def in_all(self) -> DeviceUse:
         """The use in all windows together, as one window."""
@@ -80,7 +80,7 @@ class DeviceUse:
             "utilization": _share(self.busy, self.length),
             "sm_efficiency": _share(self.filled, self.length),
             "occupancy": _share(self.occupied, self.occupancy_time),
-            "matrix_unit_share": _share(self.matrix, self.told),
+            "matrix_unit_share": _share(self.matrix, self.named),
             "unknown_share": _share(self.unknown, self.time),
         }
 
@@ -137,7 +137,7 @@ def use_of(kernels: Kernels, windows: Intervals) -> DeviceUse:
         occupancy_time=time(~np.isnan(kernels.occupancy)),
         matrix=time(kernels.matrix),
         unknown=time(kernels.unknown),
-        told=time(kernels.computes & ~kernels.unknown) * kernels.has_units,
+        named=time(kernels.computes & ~kernels.unknown) * kernels.has_units,
     )
 
 

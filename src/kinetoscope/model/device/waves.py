@@ -63,8 +63,8 @@ def blocks_at_a_time(device: Device, block: Any, registers: int, shared: int) ->
     names = ("maxThreadsPerMultiprocessor", "warpSize", "regsPerMultiprocessor", "sharedMemPerMultiprocessor")
     limits = [device.properties.get(name) for name in names]
     sizes = block if isinstance(block, list) and block else [None]
-    is_told = all(isinstance(each, int) and each > 0 for each in [*limits, *sizes])
-    if device.capability is None or not is_told:
+    is_known = all(isinstance(each, int) and each > 0 for each in [*limits, *sizes])
+    if device.capability is None or not is_known:
         return 0
     threads, warp, all_registers, all_shared = (int(each or 0) for each in limits)
     warps = -(-prod(sizes) // warp)

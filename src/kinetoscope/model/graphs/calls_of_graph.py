@@ -100,11 +100,11 @@ class CallsOfGraph:
 
 def calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
     """The calls in which a capture launched its nodes: those that began after it, without what repeats another."""
-    parent, found = call_tree(recording).parent, captures(recording)
+    parent, captured = call_tree(recording).parent, captures(recording)
     number = replays.graph.capture
-    call = found.launch[found.offsets[number] : found.offsets[number + 1]][replays.node]
+    call = captured.launch[captured.offsets[number] : captured.offsets[number + 1]][replays.node]
     shown = np.isin(recording.kind, (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.PYTHON))
-    shown &= (recording.start >= int(found.begin[number])) & ~is_repeat(recording) & ~is_step(recording)
+    shown &= (recording.start >= int(captured.begin[number])) & ~is_repeat(recording) & ~is_step(recording)
     around = ancestor(parent, shown)
     node = around[call]
     inside = np.zeros(len(recording), np.bool_)
@@ -138,8 +138,8 @@ def calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
 
 def configuration(recording: Trace, replays: JoinedReplays) -> list[list[Spelling | None]]:
     """Grid and block that the capture tells of each node; None where it does not."""
-    found, number = captures(recording), replays.graph.capture
-    rows = found.shape[found.offsets[number] : found.offsets[number + 1]][replays.node]
+    captured, number = captures(recording), replays.graph.capture
+    rows = captured.shape[captured.offsets[number] : captured.offsets[number + 1]][replays.node]
     strings = recording.strings
     result = []
     for name in arguments.CONFIGURATION:

@@ -173,8 +173,8 @@ def captured_graphs(trace: Trace, recording: int) -> list[CapturedGraph]:
     name = _hashed(trace, every.kernel, demangled)  # launches name kernels as the file has them
     shape = _shapes(trace, every.shape)
     op = enclosing_op(trace)[every.launch]
-    told = np.where(op >= 0, trace.name[op], -1), np.where(op >= 0, arguments.codes(trace, "input_dims", op), -1)
-    content = [_hashed(trace, codes) for codes in told]
+    columns = np.where(op >= 0, trace.name[op], -1), np.where(op >= 0, arguments.codes(trace, "input_dims", op), -1)
+    content = [_hashed(trace, codes) for codes in columns]
     in_url = _SIZE_IN_URL.search(trace.source.url.replace("\\", "/")) if recording >= 0 else None
     result = []
     for place in range(len(every)):

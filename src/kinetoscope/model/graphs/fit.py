@@ -69,7 +69,7 @@ def untold_part(work: Nodes, graph: CapturedGraph) -> NodesOfWork | None:
 def _in_order(work: Nodes, graph: CapturedGraph) -> NodesOfWork | None:
     nodes, is_stated = graph.nodes, graph.is_stated
     same = (nodes.event == work.event) & ((nodes.name == work.name) | ~is_stated)
-    return _judged(work, nodes, is_stated, np.arange(len(work), dtype=np.int32)) if same.all() else None
+    return _checked(work, nodes, is_stated, np.arange(len(work), dtype=np.int32)) if same.all() else None
 
 
 def _by_kernel(work: Nodes, stream: Int64s, graph: CapturedGraph) -> NodesOfWork | None:
@@ -84,14 +84,14 @@ def _by_kernel(work: Nodes, stream: Int64s, graph: CapturedGraph) -> NodesOfWork
     node[orders[0]] = orders[1]
     by_stream = np.argsort(stream, kind="stable")
     back = (np.diff(node[by_stream]) < 0) & (np.diff(stream[by_stream]) == 0)
-    return None if back.any() else _judged(work, rows_of(nodes, node), graph.is_stated[node], node)
+    return None if back.any() else _checked(work, rows_of(nodes, node), graph.is_stated[node], node)
 
 
 def _fields(work: Nodes, nodes: Nodes) -> list[tuple[Int64s, Int64s]]:
     return [(work.event.astype(np.int64), nodes.event.astype(np.int64)), (work.name, nodes.name)]
 
 
-def _judged(work: Nodes, nodes: Nodes, is_stated: Bools, node: Int32s) -> NodesOfWork | None:
+def _checked(work: Nodes, nodes: Nodes, is_stated: Bools, node: Int32s) -> NodesOfWork | None:
     """The fit, unless most kernels differ of those that only a run before the capture names."""
     named = nodes.name != UNKNOWN_TEXT
     same = named & (nodes.name == work.name)

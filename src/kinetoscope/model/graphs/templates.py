@@ -70,7 +70,7 @@ def templates(trace: Trace) -> Templates:
     names = trace.name[device_work(trace).rows[every.work]]
     sequence = every.template.copy()
     ordinal = np.arange(len(every.work)) - np.repeat(every.offsets[:-1], every.sizes)
-    stated = _told_whole(trace, every)
+    stated = _stated_whole(trace, every)
     for replay, (whole, places) in {**_parts_by_id(every, names), **_parts_at_ends(every, names, stated)}.items():
         sequence[replay] = every.template[whole]
         ordinal[every.offsets[replay] : every.offsets[replay + 1]] = places
@@ -111,7 +111,7 @@ def _parts_by_id(every: Replays, names: Int32s) -> _Parts:
     return parts
 
 
-def _told_whole(trace: Trace, every: Replays) -> Bools:
+def _stated_whole(trace: Trace, every: Replays) -> Bools:
     """Replays whose capture tells that no work is missing: bool [replays]."""
     if trace.captured is None:
         return np.zeros(len(every), np.bool_)

@@ -68,8 +68,8 @@ def recording_kinds(trace: Trace) -> tuple[Recognised, ...]:
     """The kinds of recordings that the file is, if it is no program at work; the first matters most."""
     device = scope(trace, default_to_steady(ALL)).steps.device
     window = union(device.start, device.end)
-    found = (_first(trace, window), *(_recognised(trace, window)))
-    return tuple(each for each in found if each is not None)
+    captured = (_first(trace, window), *(_recognised(trace, window)))
+    return tuple(each for each in captured if each is not None)
 
 
 _Recognise = Callable[[Trace, Intervals], Recognised | None]
@@ -99,12 +99,12 @@ def _cut_off(trace: Trace, window: Intervals) -> Recognised | None:
 
 def _graph_capture(trace: Trace, window: Intervals) -> Recognised | None:
     """More calls became nodes of a graph than pieces of work ran; what is replayed outnumbers its capture."""
-    found = captures(trace)
-    nodes = len(found.launch)
+    captured = captures(trace)
+    nodes = len(captured.launch)
     if nodes <= len(device_work(trace)) + len(launches_without_work(trace)):
         return None
     time = intersection(capturing(trace), window).length
-    return Recognised("graph capture", nodes, len(found), time, window.length)
+    return Recognised("graph capture", nodes, len(captured), time, window.length)
 
 
 def _lost_device_work(trace: Trace, window: Intervals) -> Recognised | None:

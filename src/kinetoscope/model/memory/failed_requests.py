@@ -105,7 +105,7 @@ class Judgement:
     short: int | None
 
 
-def judged(request: FailedRequest) -> Judgement:
+def judgement_of(request: FailedRequest) -> Judgement:
     """The verdict on a failed request.
 
     Too much live data, or the limit of the process: not even all parts together, with what was free, would have been

@@ -75,8 +75,8 @@ def allocator_block(facts: pl.DataFrame, device: int) -> AllocatorBlock:
     here = here.filter(rank=rank)
 
     def rows(kind: str) -> list[Moment]:
-        found = here.filter(kind=kind).select("label", "event", "time").iter_rows()
-        return [Moment(label, event, time) for label, event, time in found]
+        layers = here.filter(kind=kind).select("label", "event", "time").iter_rows()
+        return [Moment(label, event, time) for label, event, time in layers]
 
     ends, moments, marked = rows("history"), rows("moment"), rows("step")
     events = ends[-1].event
@@ -120,9 +120,9 @@ def _rows(trace: Trace, past: SnapshotHistory, select: Selection, instants: Int6
     for label, event in _steps(trace, instants):
         yield "step", label, event
     kind, changes = categories(trace, past.device), category_changes(trace, past.device)
-    found = bands(past, kind, changes, columns_of(0, count, _SWING_COLUMNS))
-    highest = found.levels.max(axis=0)
-    for place, category in enumerate(np.lexsort([-highest, highest - found.levels.min(axis=0)]).tolist()):
+    layers = bands(past, kind, changes, columns_of(0, count, _SWING_COLUMNS))
+    highest = layers.levels.max(axis=0)
+    for place, category in enumerate(np.lexsort([-highest, highest - layers.levels.min(axis=0)]).tolist()):
         if highest[category]:
             yield "category", CATEGORIES[category], place
 

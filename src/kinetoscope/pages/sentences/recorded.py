@@ -46,8 +46,8 @@ def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
     events = sum(int(value) for value in values(info, "file", "events"))
     window = max((int(value.split()[0]) for value in values(info, "time", "window")), default=0)
     count = steps.height // max(len(ranks), 1)
-    found_steps = [int(match[0]) for match in map(_NUMBER.match, values(info, "time", "steps")) if match]
-    marked = sum(found_steps) // max(len(ranks), 1)
+    step_counts = [int(match[0]) for match in map(_NUMBER.match, values(info, "time", "steps")) if match]
+    marked = sum(step_counts) // max(len(ranks), 1)
     of_all = f" of {grouped(marked)}" if marked > count else ""
     only = f"rank {ranks[0]}{of}" if ranks and (ranks[0] or of) else ""
     words = (

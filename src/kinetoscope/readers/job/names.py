@@ -128,11 +128,11 @@ def placed(traces: Sequence[CandidateFile]) -> tuple[list[CandidateFile], list[N
         return list(traces), []
     server = _servers(names)
     place = {each: (server[each], name.place) for each, name in names.items()}
-    told: defaultdict[tuple[int, Place], set[int]] = defaultdict(set)
+    ranks_at: defaultdict[tuple[int, Place], set[int]] = defaultdict(set)
     for each, where in place.items():
         if each.rank is not None and each.basis != "name":
-            told[where].add(each.rank)
-    known = {where: min(ranks) for where, ranks in told.items() if len(ranks) == 1}
+            ranks_at[where].add(each.rank)
+    known = {where: min(ranks) for where, ranks in ranks_at.items() if len(ranks) == 1}
     basis: RankBasis = "text"
     notes = []
     if len(set(known.values())) < len(set(place.values())):

@@ -44,11 +44,11 @@ def _joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tu
 
     A snapshot whose name begins with that of a trace belongs to it; one whose name has no rank to the only rank.
     """
-    found, notes = placed(list(snapshots))
+    with_ranks, notes = placed(list(snapshots))
     ranks = {each.rank for each in sources}
     of_rank: defaultdict[int, list[str]] = defaultdict(list)
     strays = []
-    for each in sorted(found, key=lambda each: (natural(each.url), each.url)):
+    for each in sorted(with_ranks, key=lambda each: (natural(each.url), each.url)):
         rank = rank_in_name(each.url) if each.rank is None else each.rank
         if rank is None:
             by_trainer = rank_in_snapshot_name(each.url)

@@ -75,7 +75,7 @@ class ProcessRecording:
         self._rounds = OptimizerRounds()
         self._job: _Job | None = None
         self._thread: threading.Thread | None = None
-        self._told_of_threads = False
+        self._said_of_threads = False
         self._signalled = False
         self._over = False
         self._lock = threading.Lock()
@@ -153,8 +153,8 @@ class ProcessRecording:
             if first is None or (not first.is_alive() and (self._job is None or self._job.idle)):
                 self._thread, self._rounds = thread, OptimizerRounds()
                 return True
-            told, self._told_of_threads = self._told_of_threads, True
-        if not told and first.is_alive() and not self._options.all_threads:
+            wanted, self._said_of_threads = self._said_of_threads, True
+        if not wanted and first.is_alive() and not self._options.all_threads:
             tell("several threads train: the steps of one are recorded, and what it runs (--all-threads: of all)")
         return False
 
@@ -242,7 +242,7 @@ class _Job:
         self._last = 0.0
         self._seconds = 0.0
         self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else lambda _: None)
-        self._yielded = self._told_open = False
+        self._yielded = self._said_open = False
         self._missed = 0
         self._spans = PassSpans(self._recorder.poll)
         self._ends = StepEnds()
@@ -407,11 +407,11 @@ class _Job:
     def _tell_open(self) -> None:
         """Should the process be killed now, it is known that a window was there."""
         records = self._recorder.state == "recording"
-        if records and not self._told_open:
+        if records and not self._said_open:
             with contextlib.suppress(OSError):
                 step = self._recorder.step_number
                 mailbox.leave(self._note_of_open(step), {"step": step})
-        self._told_open = records
+        self._said_open = records
 
     def _note_of_open(self, first_step: int) -> Path:
         """The note that a window is open: from its first recorded step until its outcome is known."""
@@ -466,13 +466,13 @@ class _Job:
             return False
         options = replace(self._options, **agreed.options)
         self._recorder.step(step=self._ended)
-        warmup, active, told = agreed.warmup, agreed.active, agreed
+        warmup, active, wanted = agreed.warmup, agreed.active, agreed
         if self._by_calls and threading.get_ident() != threading.main_thread().ident:
             warmup, active = 0, 1
             if agreed.active > 1:
-                told, self._series = replace(agreed, number=""), replace(agreed, active=agreed.active - 1)
+                wanted, self._series = replace(agreed, number=""), replace(agreed, active=agreed.active - 1)
         opened = self._recorder.start_window(
-            warmup, active, self._written(told), reason=agreed.reason, options=options, on_end=self._leave
+            warmup, active, self._written(wanted), reason=agreed.reason, options=options, on_end=self._leave
         )
         if opened:
             if self._always is not None and not self._exits:

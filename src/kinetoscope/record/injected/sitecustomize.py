@@ -78,11 +78,11 @@ def _find_package(folder: str) -> None:
     """
     spec = importlib.util.find_spec("kinetoscope")
     if spec is not None and spec.origin is not None:
-        found = os.path.dirname(spec.origin)  # noqa: PTH120
-        if os.path.isfile(os.path.join(found, "record", "always_on", "running.py")):  # noqa: PTH113, PTH118
+        package = os.path.dirname(spec.origin)  # noqa: PTH120
+        if os.path.isfile(os.path.join(package, "record", "always_on", "running.py")):  # noqa: PTH113, PTH118
             return
         if spec.origin.endswith("__init__.py"):
-            raise ImportError(f"the package kinetoscope in {found} is another version")
+            raise ImportError(f"the package kinetoscope in {package} is another version")
     spec = importlib.util.spec_from_file_location(
         "kinetoscope",
         os.path.join(folder, "__init__.py"),  # noqa: PTH118

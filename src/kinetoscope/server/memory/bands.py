@@ -43,18 +43,18 @@ def bands_answer(
         begins = np.unique(np.searchsorted(instants, edges))
         begins = begins if len(begins) > 1 else np.repeat(begins, 2)
     changes = category_changes(trace, past.device)
-    found = bands(past, categories(trace, past.device), changes, begins)
-    places = found.place.copy() if by == "event" or not len(instants) else _at(instants, found.place)
+    drawn = bands(past, categories(trace, past.device), changes, begins)
+    places = drawn.place.copy() if by == "event" or not len(instants) else _at(instants, drawn.place)
     places[0] = start
     frame = pl.DataFrame(
         {
-            "event": found.place,
+            "event": drawn.place,
             "at": places,
-            "reserved": level(trace, past.device, "reserved")[found.place + 1],
-            **{name: found.levels[:, place] for place, name in enumerate(CATEGORIES)},
+            "reserved": level(trace, past.device, "reserved")[drawn.place + 1],
+            **{name: drawn.levels[:, place] for place, name in enumerate(CATEGORIES)},
         }
     )
-    times = _at(instants, found.place).tolist() if by == "event" and len(instants) else None
+    times = _at(instants, drawn.place).tolist() if by == "event" and len(instants) else None
     return rows_response(MemoryBands(by, start, end, CATEGORIES, times), frame)
 
 

@@ -107,8 +107,8 @@ class RunScanner:
             except KinetoscopeError as error:
                 wrong.append(str(error))
         traces = without_companions([*candidates.values()])  # they are read with the run beside them
-        found = self._runs(traces)
-        runs = [(path, self._files(files)) for path, files in (*found, *self._others(traces, found, wrong))]
+        recognised = self._runs(traces)
+        runs = [(path, self._files(files)) for path, files in (*recognised, *self._others(traces, recognised, wrong))]
         names, used = _names([path for path, _ in runs]), set[str]()
         return [
             RunFiles(self._identity(files, path, used), name, path, files)
@@ -117,7 +117,7 @@ class RunScanner:
         ], wrong
 
     def _others(
-        self, traces: Sequence[CandidateFile], found: Sequence[tuple[str, Sequence[CandidateFile]]], wrong: list[str]
+        self, traces: Sequence[CandidateFile], runs: Sequence[tuple[str, Sequence[CandidateFile]]], wrong: list[str]
     ) -> list[tuple[str, list[CandidateFile]]]:
         """Runs of memory snapshots below folders that belong to no trace; of what nothing reads `wrong` gets a line."""
         known, others = {trace.url for trace in traces}, dict[str, CandidateFile]()
@@ -130,9 +130,9 @@ class RunScanner:
                 names = ", ".join(os.path.relpath(each, path) for each in unread[:_NAMED])
                 more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
                 wrong.append(f"{path}: files of Nsight are not read: {names}{more}; record with torch.profiler")
-        runs = self._runs(of_no_run(others.values(), traces, [path for path, _ in found]))
+        alone = self._runs(of_no_run(others.values(), traces, [path for path, _ in runs]))
         homes = {_home(url) for url in known}  # a folder is named after its traces
-        return [(files[0].url if path in homes and len(files) == 1 else path, files) for path, files in runs]
+        return [(files[0].url if path in homes and len(files) == 1 else path, files) for path, files in alone]
 
     def _is_snapshot(self, file: CandidateFile) -> bool:
         """Whether a file begins as a snapshot does; there are many other pickles."""

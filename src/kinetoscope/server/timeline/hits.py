@@ -26,9 +26,9 @@ RESULT: Final = Schema(
 )
 
 
-def hits_table(found: Sequence[tuple[Trace, Hits]], notes: Sequence[Note] = ()) -> Result:
+def hits_table(of_ranks: Sequence[tuple[Trace, Hits]], notes: Sequence[Note] = ()) -> Result:
     """The hits of some ranks, rank after rank, in order of time."""
-    frames = [_frame(trace, hits) for trace, hits in found]
+    frames = [_frame(trace, hits) for trace, hits in of_ranks]
     return Result(pl.concat(frames) if frames else RESULT.empty(), RESULT, tuple(notes))
 
 

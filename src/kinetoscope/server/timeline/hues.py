@@ -44,16 +44,16 @@ def name_hues(trace: Trace) -> UInt8s:
     hues = np.full(len(event), NO_HUE, np.uint8)
     for code in np.flatnonzero(event >= 0).tolist():
         hues[code] = hue_of(call_name(trace.strings.glance(code), int(trace.kind[event[code]])))
-    found: UInt8s = hues[names]
-    return found
+    hues_of_events: UInt8s = hues[names]
+    return hues_of_events
 
 
 @derived
 def module_hues(trace: Trace) -> UInt8s:
     """The hue of the class of the innermost module that each event works for: uint8 [events]."""
     hues = np.array([*(hue_of(name) for name in _classes(trace)), NO_HUE], np.uint8)
-    found: UInt8s = hues[_class_numbers(trace)]
-    return found
+    hues_of_events: UInt8s = hues[_class_numbers(trace)]
+    return hues_of_events
 
 
 def module_classes(trace: Trace, begin: int, end: int) -> list[ModuleTime]:
@@ -87,11 +87,11 @@ def _classes(trace: Trace) -> tuple[str, ...]:
 @derived
 def _class_numbers(trace: Trace) -> Int32s:
     """The place in `_classes` of each event's innermost module; of device work that of its launch; −1 for none."""
-    found, work = modules(trace), device_work(trace)
+    hues_of_events, work = modules(trace), device_work(trace)
     name, place = class_of_module(), {each: number for number, each in enumerate(_classes(trace))}
-    of_module = np.array([*(place[name(each)] for each in found.names), -1], np.int32)
-    numbers: Int32s = of_module[found.node]
+    of_module = np.array([*(place[name(each)] for each in hues_of_events.names), -1], np.int32)
+    numbers: Int32s = of_module[hues_of_events.node]
     launched = np.flatnonzero(work.caller >= 0)
     numbers[work.rows] = -1
-    numbers[work.rows[launched]] = of_module[found.node[work.caller[launched]]]
+    numbers[work.rows[launched]] = of_module[hues_of_events.node[work.caller[launched]]]
     return numbers
