@@ -19,7 +19,7 @@ from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.memory.record import GroupBy, MemoryRecord, highest_in
 from kinetoscope.model.memory_records.of_snapshot import SnapshotRecord
 from kinetoscope.model.memory_records.records import memory_records
-from kinetoscope.model.snapshot.of_trace import memory_scope, notes_of_snapshot, time_beside
+from kinetoscope.model.snapshot.of_trace import memory_scope, notes_of_snapshot, time_apart
 from kinetoscope.model.snapshot.windows import history_not_selected
 from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import Selection
@@ -176,7 +176,7 @@ def _placed(frame: pl.DataFrame, device: str, time: int | None, source: str) -> 
 
 def _snapshot_notes(trace: Trace) -> Iterator[Note]:
     yield from notes_of_snapshot(trace)
-    if time_beside(trace):
+    if time_apart(trace):
         yield APART
 
 

@@ -99,8 +99,8 @@ def _report(made: Mapping[str, Any], rates: Mapping[str, float], datasheet: Peak
     for peak, rate in rates.items():
         stated = datasheet.rates.get(peak) if datasheet else None
         attained = shown(rate, UNITS[peak])
-        beside = f"{rate / stated:.0%}" if stated else "–"
-        yield plain(f"  {peak:<12}{shown(stated, UNITS[peak]) if stated else '–':>14}{attained:>14}{beside:>8}")
+        share = f"{rate / stated:.0%}" if stated else "–"
+        yield plain(f"  {peak:<12}{shown(stated, UNITS[peak]) if stated else '–':>14}{attained:>14}{share:>8}")
     for peak, reason in made["missing"].items():
         yield plain(printable(f"  {peak:<12}{'–':>14}{'–':>14}  {reason[:_REASON_CELLS]}"), "dim")
     yield plain()

@@ -65,9 +65,9 @@ def _use(path: Path, meter: Meter, between: Callable[[], None]) -> None:
     with resources.as_file(resources.files("kinetoscope") / "demo" / "training.pt.trace.json.gz") as real:
         for each in (snapshot, _ranks(path.with_name("ranks")), real):
             _ask(read(each, jobs=1, progress=meter), between)
-    few = path.with_name("few.json")
-    few.write_text(json.dumps(list(islice(_events(), 20))))
-    _convert(few, meter)
+    small = path.with_name("few.json")
+    small.write_text(json.dumps(list(islice(_events(), 20))))
+    _convert(small, meter)
 
 
 def _ask(job: Job, between: Callable[[], None]) -> None:

@@ -56,8 +56,8 @@ def over_ranks(result: Result, how: OverRanks, ranks: int) -> Result:
     keys = [name for name, rule in rules.rules.items() if rule == "key" or name in kinds]
     columns = [column for name, column in rules.columns.items() if name in keys or _is_kept(column, rules, how)]
     values = [column for column in columns if column.name not in keys]
-    alike = frame.group_by(keys, maintain_order=True) if keys else frame.group_by(pl.lit(0).alias("__all"))
-    joined = alike.agg(
+    groups = frame.group_by(keys, maintain_order=True) if keys else frame.group_by(pl.lit(0).alias("__all"))
+    joined = groups.agg(
         pl.col("rank").n_unique().cast(pl.Int64).alias(RANKS.name),
         pl.col(_MEMBER).n_unique().alias(_MEMBER),
         *(_value(column, rules.rules[column.name], how).alias(column.name) for column in values),

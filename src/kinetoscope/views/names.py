@@ -24,8 +24,8 @@ def shortened(names: Sequence[str], width: int = 1 << 30) -> list[str]:
 def briefs(names: Sequence[str], width: int) -> list[str]:
     """Each name of a list as `text.brief` has it; those that it would show alike by what tells them apart."""
     shown = {name: brief(printable(name), width) for name in names}
-    alike = _several(list(shown.values()))
-    rest = [name for name, text in shown.items() if text in alike]
+    repeated = _several(list(shown.values()))
+    rest = [name for name, text in shown.items() if text in repeated]
     shown |= zip(rest, shortened(rest, width), strict=True)
     return [shown[name] for name in names]
 
@@ -55,8 +55,8 @@ def _several(texts: Sequence[str]) -> set[str]:
 def _cut(texts: Sequence[str], width: int) -> list[str]:
     """Without their middle where too long; without what they share where that makes two alike."""
     cut = [middle(text, width) for text in texts]
-    for alike in _several(cut):
-        places = [place for place, each in enumerate(cut) if each == alike]
+    for repeated in _several(cut):
+        places = [place for place, each in enumerate(cut) if each == repeated]
         for place, text in zip(places, _differing([texts[place] for place in places], width), strict=True):
             cut[place] = text
     return list(_numbered(cut, width))

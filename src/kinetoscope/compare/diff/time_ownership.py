@@ -188,9 +188,9 @@ def _host_categories(view: Scope) -> tuple[Int8s, Bools]:
     category = of_activity[host_activities(trace)]
     other = category == _OTHER_CATEGORY
     category[(other & ~tree.member) | ~view.host_mask_untimed] = -1
-    beside = (category == _OTHER_CATEGORY) & (trace.track != main_thread(trace))
-    category[beside & (trace.kind == EventKind.PYTHON)] = -1
-    return category, ~beside
+    on_other_thread = (category == _OTHER_CATEGORY) & (trace.track != main_thread(trace))
+    category[on_other_thread & (trace.kind == EventKind.PYTHON)] = -1
+    return category, ~on_other_thread
 
 
 @derived

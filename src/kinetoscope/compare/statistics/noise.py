@@ -157,9 +157,9 @@ class _Estimate:
 
     base: tuple[RunStatistics, ...]
     new: tuple[RunStatistics, ...]
-    few: bool
+    is_small: bool
     short: bool
-    alike: float
+    inflation: float
     level: float
     known: Word | None = None
     middle: tuple[float, float] = (0.0, 0.0)
@@ -169,11 +169,11 @@ class _Estimate:
 
 def _estimates(pairs: Sequence[tuple[Samples, Samples]], assumed: Assumed) -> list[_Estimate]:
     estimates = [_prepared(base, new, assumed) for base, new in pairs]
-    alike: dict[tuple[int, int, bool, float], list[int]] = {}
+    inflation: dict[tuple[int, int, bool, float], list[int]] = {}
     for place, each in enumerate(estimates):
         if each.known is None:
-            alike.setdefault((len(each.base), len(each.new), each.few, each.level), []).append(place)
-    for places in alike.values():
+            inflation.setdefault((len(each.base), len(each.new), each.is_small, each.level), []).append(place)
+    for places in inflation.values():
         for at in range(0, len(places), _CHUNK):
             chunk = places[at : at + _CHUNK]
             for place, estimate in zip(chunk, _integrated([estimates[p] for p in chunk], assumed), strict=True):
@@ -184,12 +184,12 @@ def _estimates(pairs: Sequence[tuple[Samples, Samples]], assumed: Assumed) -> li
 def _prepared(base: Samples, new: Samples, assumed: Assumed) -> _Estimate:
     sides = [tuple(run for run in map(run_statistics, side) if run.steps) for side in (base, new)]
     before, after = sides
-    few = min(len(before), len(after)) < RUNS
-    alike = variance_inflation([*before, *after])
+    is_small = min(len(before), len(after)) < RUNS
+    inflation = variance_inflation([*before, *after])
     # Steps that are like their neighbours are worth fewer; what has no noise within a run needs but one.
-    short = assumed.within > 0 and min((run.steps for side in sides for run in side), default=0) < STEPS * alike
-    level = _STRICT if few or short else _LEVEL
-    return _Estimate(before, after, few, short, alike, level, _known(before, after))
+    short = assumed.within > 0 and min((run.steps for side in sides for run in side), default=0) < STEPS * inflation
+    level = _STRICT if is_small or short else _LEVEL
+    return _Estimate(before, after, is_small, short, inflation, level, _known(before, after))
 
 
 def _known(before: tuple[RunStatistics, ...], after: tuple[RunStatistics, ...]) -> Word | None:
@@ -215,9 +215,9 @@ def _integrated(estimates: Sequence[_Estimate], assumed: Assumed) -> list[_Estim
     freedom = np.array([sum(run.freedom for run in each) + 1.0 for each in runs])
     squares = np.array([sum(run.squares for run in each) for each in runs]) + assumed.within**2
     witnesses = np.array([sum(run.steps - 1 for run in each) + 1.0 for each in runs])
-    variance = squares / witnesses * np.array([each.alike for each in estimates])
+    variance = squares / witnesses * np.array([each.inflation for each in estimates])
 
-    between, weight = _expected(assumed, estimates[0].few)
+    between, weight = _expected(assumed, estimates[0].is_small)
     spread = variance[:, None] * variance_factors(freedom)
     # rows × between × within × runs
     total = between[None, :, None, None] ** 2 + spread[:, None, :, None] / steps[:, None, None, :]
@@ -251,10 +251,10 @@ def _integrated(estimates: Sequence[_Estimate], assumed: Assumed) -> list[_Estim
     ]
 
 
-def _expected(assumed: Assumed, few: bool) -> tuple[Floats, Floats]:
+def _expected(assumed: Assumed, is_small: bool) -> tuple[Floats, Floats]:
     """Noise between runs that may be, and with what probability before any run was seen."""
     times = np.exp((np.arange(_TAIL) + 0.5) / _TAIL * math.log(_TAIL_TO))
-    usual = np.array([1.0]) if few else (np.arange(_GRID) + 0.5) / _GRID
+    usual = np.array([1.0]) if is_small else (np.arange(_GRID) + 0.5) / _GRID
     # It is twice as wild half as often.
     wilder = assumed.wilder / times / (1 / times).sum()
     weight = np.concatenate([np.full(len(usual), (1 - assumed.wilder) / len(usual)), wilder])
@@ -266,10 +266,10 @@ def _expected(assumed: Assumed, few: bool) -> tuple[Floats, Floats]:
 
 def _permuted(estimate: _Estimate, p_value: float) -> float:
     """The p-value of few runs: no less than what a permutation of blocks of steps gives, where that can tell at all."""
-    if not estimate.few or p_value >= estimate.level:
+    if not estimate.is_small or p_value >= estimate.level:
         return p_value
     sides = [estimate.base, estimate.new]
-    size = 1 if estimate.alike == 1.0 else 4
+    size = 1 if estimate.inflation == 1.0 else 4
     blocks = [
         np.array(
             [
@@ -330,7 +330,7 @@ def _known_verdict(estimate: _Estimate, limit: float, higher_is_worse: bool) -> 
 
 def _why(estimate: _Estimate) -> Note | None:
     runs = min(len(estimate.base), len(estimate.new))
-    if estimate.few:
+    if estimate.is_small:
         return Note(
             "FEW_RUNS",
             f"{number_of(runs, 'run')} per side: the variation between runs is unknown; use {RUNS} or more per side.",

@@ -186,13 +186,14 @@ def _of_files(files: Iterable[CompileFile], lines: dict[str, tuple[tuple[int, st
                 lines.update(line_tables(text))
     printed = {folder: of_folder[_OF_VLLM] for folder, of_folder in tables.items() if _OF_VLLM in of_folder}
     for name, text in codes:
-        beside = tables[name.replace("\\", "/").rpartition("/")[0]] if "output_code" in name else {}
+        tables_of_folder = tables[name.replace("\\", "/").rpartition("/")[0]] if "output_code" in name else {}
         yield _Parts(
             text,
             name,
-            stacks=beside.get("inductor_provenance_tracking_kernel_stack_traces.json", ""),
-            mappings=beside.get("inductor_provenance_tracking_node_mappings.json", ""),
-            compiled=beside.get("fx_graph_transformed.py", "") or beside.get("fx_graph_readable.py", ""),
+            stacks=tables_of_folder.get("inductor_provenance_tracking_kernel_stack_traces.json", ""),
+            mappings=tables_of_folder.get("inductor_provenance_tracking_node_mappings.json", ""),
+            compiled=tables_of_folder.get("fx_graph_transformed.py", "")
+            or tables_of_folder.get("fx_graph_readable.py", ""),
             dynamo=_nearest(name, printed),
         )
 

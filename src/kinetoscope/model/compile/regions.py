@@ -192,12 +192,12 @@ def _stated_ids(trace: Trace, rows: Int32s, span: Int32s) -> list[str]:
     """The id that marks such as `dynamo_data: compile_id=0/0` give each span, inside it or just before; "" for none."""
     parent = call_tree(trace).parent
     marks = np.flatnonzero(rows_containing(trace, (_DATA,), *RANGE_KINDS))
-    inside, beside = dict[int, str](), dict[int, str]()
+    inside, adjacent = dict[int, str](), dict[int, str]()
     for row in marks[::-1].tolist():
         text = trace.strings.glance(int(trace.name[row])).rpartition(_DATA)[2]
-        inside[int(span[row])] = beside[int(parent[row])] = text
+        inside[int(span[row])] = adjacent[int(parent[row])] = text
     around = parent[rows].tolist()
-    return [inside.get(place) or (beside.get(row, "") if row >= 0 else "") for place, row in enumerate(around)]
+    return [inside.get(place) or (adjacent.get(row, "") if row >= 0 else "") for place, row in enumerate(around)]
 
 
 def time_by_phase(trace: Trace, window: tuple[int, int] | None, chosen: Bools) -> Int64s:

@@ -104,9 +104,9 @@ def recomputed_ops(trace: Trace) -> Bools:
     if is_inside.any():
         is_numbered = (arguments.integers(trace, "sequence", ops) >= 0) & is_inside
         is_numbered[is_numbered] = arguments.integers(trace, "forward_thread", ops[is_numbered]) == 0
-        alike, first = group(trace.name[ops], arguments.codes(trace, "input_dims", ops))
-        ran_before = np.bincount(alike[~is_inside], minlength=len(first)) > 0
-        again[ops[is_numbered & ran_before[alike]]] = True
+        group_of, first = group(trace.name[ops], arguments.codes(trace, "input_dims", ops))
+        ran_before = np.bincount(group_of[~is_inside], minlength=len(first)) > 0
+        again[ops[is_numbered & ran_before[group_of]]] = True
     return inside(trace, again)
 
 

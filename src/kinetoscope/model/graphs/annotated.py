@@ -174,9 +174,9 @@ def annotated_replays(trace: Trace, dump: Mapping[int, Path]) -> list[AnnotatedR
     is_annotated = np.logical_or.reduceat((path >= 0) | known, every.offsets[:-1]) if len(every) else known
     marks, _ = group(path, np.where(known, key, -1))
     sequence, _ = distinct_sequences(every.offsets, marks)
-    alike, _ = group(every.template, sequence)
+    group_of, _ = group(every.template, sequence)
     result = []
-    for members in np.split(np.argsort(alike, kind="stable"), np.cumsum(np.bincount(alike))[:-1]):
+    for members in np.split(np.argsort(group_of, kind="stable"), np.cumsum(np.bincount(group_of))[:-1]):
         if len(members) and is_annotated[members[0]]:
             of_replays = np.stack([work.rows[every.work_of(replay)] for replay in members.tolist()])
             paths = node_paths(trace, of_replays[0], dump)

@@ -71,11 +71,11 @@ def joined(trace: Trace, graphs: Iterable[CapturedGraph]) -> Joins:
     allowed = np.array([[each is not None for each in of_sequence] for of_sequence in fits])
     chosen, several = _chosen(trace, every, sequence, known, allowed)
     work, result = device_work(trace), list[JoinedReplays]()
-    alike, first = group(sequence, chosen)
+    group_of, first = group(sequence, chosen)
     for number, model in enumerate(first.tolist()):
         fitting = fits[sequence[model]][chosen[model]] if chosen[model] >= 0 else None
         if fitting is not None:
-            members, is_node = np.flatnonzero(alike == number), fitting.node >= 0
+            members, is_node = np.flatnonzero(group_of == number), fitting.node >= 0
             rows = np.stack([work.rows[every.work_of(member)] for member in members.tolist()])[:, is_node]
             graph, launch = known[chosen[model]], every.launch[members]
             several[members] |= not is_node.any()
@@ -216,9 +216,9 @@ def _walked(kind: Int32s, allowed: Bools, graphs: Sequence[CapturedGraph]) -> tu
     at_end = np.zeros(len(whole), np.bool_)
     at_end[[0, -1]] = True
     tells = np.repeat((whole | at_end) & gone_through, np.diff(bounds))
-    alike = np.array([len(np.unique(content[allowed[each]])) == 1 for each in kind[some].tolist()])
+    group_of = np.array([len(np.unique(content[allowed[each]])) == 1 for each in kind[some].tolist()])
     labelled = np.array([bool(graph.label) for graph in graphs])[state]
-    is_sole[some] = alike | (walk.is_sole & labelled & tells)
+    is_sole[some] = group_of | (walk.is_sole & labelled & tells)
     chosen[some] = np.where(is_sole[some], state, -1)
     return chosen, is_sole
 

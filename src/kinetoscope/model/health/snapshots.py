@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.errors import InputError
-from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
+from kinetoscope.model.snapshot.of_trace import snapshot_of, time_apart
 from kinetoscope.model.snapshot.replay import SnapshotHistory, histories, level
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.text import number_of
@@ -46,7 +46,7 @@ def memory_snapshot(trace: Trace) -> Iterator[Note]:
         yield Note("SNAPSHOT_CONTRADICTS", " ".join(wrong), "warning", sum(each.number for each in wrong))
     for past in pasts:
         yield from _of_device(snapshot, past)
-    if gap := time_beside(trace):
+    if gap := time_apart(trace):
         message = f"The history of the memory snapshot lies {gap // _NS_PER_MS:,} ms beside the trace: it is of another"
         yield Note("SNAPSHOT_APART", f"{message} time, or of another run, and has no instants here.", "warning")
 

@@ -57,8 +57,8 @@ class CallArrays:
     def unlaunched(self) -> Bools:
         """Calls that were launched before the recording began: their arguments are unknown."""
         missing = ~(self.facts["launched"] | self.facts["on_host"]).to_numpy() & ~self.recorded
-        few = not self.gaps and 2 * missing.sum() < len(missing)
-        return np.asarray(missing & few)
+        in_minority = not self.gaps and 2 * missing.sum() < len(missing)
+        return np.asarray(missing & in_minority)
 
     @cached_property
     def stream(self) -> Int64s:

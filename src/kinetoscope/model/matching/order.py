@@ -30,13 +30,15 @@ def by_order(calls: CallArrays, free: Bools, bucket: Int64s, offsets: Offsets, *
         rounds_left = max(1, min(rounds, _MAX_PAIRINGS // max(len(parts), 1)))
         while rounds_left and len(parts) > 1:
             pivot = max(range(len(parts)), key=lambda place: (len(parts[place]), -place))
-            number = _beside(calls, ids, parts.pop(pivot), parts, offsets, number)
+            number = _numbered_with_pivot(calls, ids, parts.pop(pivot), parts, offsets, number)
             parts = [rest for part in parts if len(rest := part[ids[part] < 0])]
             rounds_left -= 1
     return ids
 
 
-def _beside(calls: CallArrays, ids: Int64s, pivot: Int64s, parts: list[Int64s], offsets: Offsets, number: int) -> int:
+def _numbered_with_pivot(
+    calls: CallArrays, ids: Int64s, pivot: Int64s, parts: list[Int64s], offsets: Offsets, number: int
+) -> int:
     """Number the calls of one rank that others have too, from `number` on; returns the next free number."""
     one = calls.witness(pivot)
     pairs = []

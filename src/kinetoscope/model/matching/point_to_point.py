@@ -55,7 +55,7 @@ def _paired(
             ids[one] = ids[other] = number + np.arange(len(one))  # clocks say nothing, and need not
             number += len(one)
             continue
-        places, theirs = aligned_pairs(_alike(calls, one), _alike(calls, other), offset, gaps=calls.gaps)
+        places, theirs = aligned_pairs(_witness(calls, one), _witness(calls, other), offset, gaps=calls.gaps)
         # Nothing is received before it is sent.
         late = calls.end[other[theirs]] - (offset or 0) + _CLOCK_ERROR_NS >= calls.start[one[places]]
         ids[one[places[late]]] = number + places[late]
@@ -64,7 +64,7 @@ def _paired(
     return number
 
 
-def _alike(calls: CallArrays, rows: Int64s) -> Witness:
+def _witness(calls: CallArrays, rows: Int64s) -> Witness:
     """Calls of one side of point-to-point work, all alike: what must agree is their order.
 
     Where that is in doubt, they must overlap: a device sends to one that receives, unless little is sent.

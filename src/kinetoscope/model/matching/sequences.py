@@ -66,7 +66,7 @@ def by_shape(calls: CallArrays, free: Bools, ids: Int64s) -> tuple[Int64s, int]:
             groups = list(certain_groups(attendance, table, offsets))
             for members in groups:
                 rows = table.rows[:, members]
-                rows = rows if 0 in members and table.is_timed[members].all() else _beside_own(calls, rows, offsets)
+                rows = rows if 0 in members and table.is_timed[members].all() else _with_own(calls, rows, offsets)
                 number = _numbered(numbers, _leaving_together(calls, rows, offsets), number)
             rest.append(table.without([place for members in groups for place in members]))
         if sum(table.rows.shape[1] for table in rest) == sum(table.rows.shape[1] for table in tables):
@@ -79,19 +79,19 @@ def by_shape(calls: CallArrays, free: Bools, ids: Int64s) -> tuple[Int64s, int]:
     return numbers, int((numbers[open_] < 0).sum())
 
 
-def _beside_own(calls: CallArrays, rows: Int64s, offsets: Offsets) -> Int64s:
+def _with_own(calls: CallArrays, rows: Int64s, offsets: Offsets) -> Int64s:
     """Calls of ranks that are certainly of one group side by side again, by the first of their own."""
     first, *others = [column[column >= 0] for column in rows.T]
-    return np.stack([first, *(_placed_beside(calls, first, other, offsets)[0] for other in others)], axis=1)
+    return np.stack([first, *(_by_pivot(calls, first, other, offsets)[0] for other in others)], axis=1)
 
 
-def _placed_beside(calls: CallArrays, pivot: Int64s, part: Int64s, offsets: Offsets) -> tuple[Int64s, bool]:
+def _by_pivot(calls: CallArrays, pivot: Int64s, part: Int64s, offsets: Offsets) -> tuple[Int64s, bool]:
     """The call of one sequence beside each call of another, −1 for none; and whether several places fit."""
-    beside = np.full(len(pivot), -1, np.int64)
+    partner = np.full(len(pivot), -1, np.int64)
     offset = offsets.between(pivot[0], part[0])
     (mine, theirs), ambiguous = align(calls.witness(pivot), calls.witness(part), offset, gaps=calls.gaps)
-    beside[mine] = part[theirs]
-    return beside, ambiguous
+    partner[mine] = part[theirs]
+    return partner, ambiguous
 
 
 def _leaving_together(calls: CallArrays, rows: Int64s, offsets: Offsets) -> Int64s:
@@ -147,8 +147,8 @@ def _tables(calls: CallArrays, free: Bools, offsets: Offsets) -> Iterator[SideBy
     for kind, count in zip(signature.tolist(), ranks.tolist(), strict=True):
         mine = [table for table in whole if calls.signature[table.rows[:, 0].max()] == kind]
         if len(mine) != 1 or mine[0].rows.shape[1] < count:
-            alike = host[calls.signature[host] == kind]
-            mine = list(_side_by_side(calls, _split(alike, calls.rank[alike]), offsets))
+            of_kind = host[calls.signature[host] == kind]
+            mine = list(_side_by_side(calls, _split(of_kind, calls.rank[of_kind]), offsets))
         yield from (table for table in mine if table.rows.shape[1] > 1)
 
 
@@ -186,13 +186,13 @@ def _side_by_side(calls: CallArrays, parts: list[Int64s], offsets: Offsets) -> I
         columns, is_timed, rest = [pivot], [True], []
         for part in parts:
             if calls.on_host[part[0]] or _similarity(calls, pivot, part) >= _MIN_ALIKE_SHARE:
-                by_time, ambiguous = _placed_beside(calls, pivot, part, offsets)
+                by_time, ambiguous = _by_pivot(calls, pivot, part, offsets)
                 if ambiguous:
                     continue
-                beside = _from_the_start(calls, pivot, part, by_time, offsets)
-                columns.append(beside)
-                is_timed.append(beside is by_time)
-                part = part[~np.isin(part, beside)]
+                partner = _from_the_start(calls, pivot, part, by_time, offsets)
+                columns.append(partner)
+                is_timed.append(partner is by_time)
+                part = part[~np.isin(part, partner)]
             if len(part):
                 rest.append(part)
         parts = rest
@@ -201,33 +201,33 @@ def _side_by_side(calls: CallArrays, parts: list[Int64s], offsets: Offsets) -> I
         yield SideBySide(np.stack(columns, axis=1)[:, filled], np.array(is_timed)[filled])
 
 
-def _from_the_start(calls: CallArrays, pivot: Int64s, part: Int64s, beside: Int64s, offsets: Offsets) -> Int64s:
+def _from_the_start(calls: CallArrays, pivot: Int64s, part: Int64s, partner: Int64s, offsets: Offsets) -> Int64s:
     """The first beside the first and so on, where both do the same from there on, unless it fits worse by far.
 
     Recordings mostly begin together, and times of unrelated groups align no better.
     """
     count = min(len(pivot), len(part))
     if calls.gaps or not np.array_equal(calls.signature[pivot[:count]], calls.signature[part[:count]]):
-        return beside
+        return partner
     plain = np.full(len(pivot), -1, np.int64)
     plain[:count] = part[:count]
     steps, others = calls.step[pivot[:count]], calls.step[part[:count]]
     known = (steps >= 0) & (others >= 0)
-    if np.array_equal(beside, plain) or 2 * (steps != others)[known].sum() > known.sum():  # of other steps
-        return beside
-    places = np.flatnonzero(beside >= 0)
-    lag = np.unique(places - np.searchsorted(part, beside[places]))
+    if np.array_equal(partner, plain) or 2 * (steps != others)[known].sum() > known.sum():  # of other steps
+        return partner
+    places = np.flatnonzero(partner >= 0)
+    lag = np.unique(places - np.searchsorted(part, partner[places]))
     if len(lag) != 1 or lag[0] == 0:
         return plain
     offset = offsets.between(pivot[0], part[0])
-    better = _misfit(calls, pivot, beside, offset) * _MISFIT_RATIO < _misfit(calls, pivot, plain, offset)
-    return beside if better else plain
+    better = _misfit(calls, pivot, partner, offset) * _MISFIT_RATIO < _misfit(calls, pivot, plain, offset)
+    return partner if better else plain
 
 
-def _misfit(calls: CallArrays, pivot: Int64s, beside: Int64s, offset: int | None) -> float:
+def _misfit(calls: CallArrays, pivot: Int64s, partner: Int64s, offset: int | None) -> float:
     """Median difference of ends beyond that of the clocks, ns."""
-    both = (beside >= 0) & calls.binding[pivot]
-    difference = calls.end[beside[both]] - calls.end[pivot[both]]
+    both = (partner >= 0) & calls.binding[pivot]
+    difference = calls.end[partner[both]] - calls.end[pivot[both]]
     if not both.any():
         return 0.0
     return float(np.median(np.abs(difference - (np.median(difference) if offset is None else offset))))

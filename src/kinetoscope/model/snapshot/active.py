@@ -141,13 +141,13 @@ def _by(sums: pl.DataFrame, sites: StackSites, by: GroupBy) -> pl.DataFrame:
         counts="blocks",
     )
     columns = (owned.get_column(name).to_list() for name in ("stacks", "sizes", "counts"))
-    alike = [_alike(sites, *each) for each in zip(*columns, strict=True)]
+    of_layers = [_of_layers(sites, *each) for each in zip(*columns, strict=True)]
     new = {
-        "repeats": pl.Series([each.repeats for each in alike], dtype=pl.Int64),
-        "each": pl.Series([each.size for each in alike], dtype=pl.Int64),
+        "repeats": pl.Series([each.repeats for each in of_layers], dtype=pl.Int64),
+        "each": pl.Series([each.size for each in of_layers], dtype=pl.Int64),
     }
     if by not in ("call", "shapes"):
-        new["line"] = pl.Series([each.line for each in alike], dtype=pl.String)
+        new["line"] = pl.Series([each.line for each in of_layers], dtype=pl.String)
         if by == "line":
             new["line"] = owned.select(pl.when(pl.col("kind") == "line").then("name")).to_series()
         new["module"] = pl.Series([None] * len(owned), dtype=pl.String)
@@ -164,7 +164,7 @@ def _texts(codes: Int32s | Int8s, label: Callable[[int], str]) -> pl.Series:
     return polars_columns.labelled(codes, label).cast(pl.String).replace("", None)
 
 
-class _Alike(NamedTuple):
+class _OfLayers(NamedTuple):
     """The blocks of an owner that layers alike have, as many of one stack and size as there are layers.
 
     Attributes:
@@ -178,21 +178,21 @@ class _Alike(NamedTuple):
     line: str | None
 
 
-def _alike(sites: StackSites, stacks: Sequence[int], sizes: Sequence[int], counts: Sequence[int]) -> _Alike:
+def _of_layers(sites: StackSites, stacks: Sequence[int], sizes: Sequence[int], counts: Sequence[int]) -> _OfLayers:
     number_of, bytes_of = Counter[tuple[int, int]](), Counter[int]()
     for stack, size, count in zip(stacks, sizes, counts, strict=True):
         number_of[stack, size // count] += count
         bytes_of[stack] += size
     repeats = _repeats(number_of)
     if repeats == 1:
-        return _Alike(None, None, sites.line_of(_line(sites, bytes_of, _COMMON_SHARE)) or None)
+        return _OfLayers(None, None, sites.line_of(_line(sites, bytes_of, _COMMON_SHARE)) or None)
     layered = Counter[int]()
     for (stack, each), count in number_of.items():
         if stack != NONE and _LEAST_LAYERS * repeats <= count:
             layered[stack] += each * count
     line = _line(sites, layered, _LAYERED_SHARE)
     through = sum(size for stack, size in layered.items() if line == NONE or line in sites.user_frames(stack))
-    return _Alike(repeats, through // repeats, sites.line_of(line) or None)
+    return _OfLayers(repeats, through // repeats, sites.line_of(line) or None)
 
 
 def _repeats(number_of: Counter[tuple[int, int]]) -> int:

@@ -37,7 +37,7 @@ def notes_of_snapshot(trace: Trace) -> tuple[Note, ...]:
 
 
 @derived
-def time_beside(trace: Trace) -> int:
+def time_apart(trace: Trace) -> int:
     """How far the history of the rank's snapshot lies beside its trace, ns: such instants are none of the trace.
 
     0 where they share one, where a snapshot is alone, and where one of the two has no times.

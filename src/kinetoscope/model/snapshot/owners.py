@@ -33,7 +33,7 @@ from kinetoscope.model.memory.categories import (
     WORKSPACE,
 )
 from kinetoscope.model.snapshot import sites
-from kinetoscope.model.snapshot.of_trace import known_snapshot, time_beside
+from kinetoscope.model.snapshot.of_trace import known_snapshot, time_apart
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, history_of
 from kinetoscope.model.snapshot.sites import StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import (
@@ -99,7 +99,7 @@ def owners(trace: Trace, device: int) -> AllocationOwners:
     """The owners of the allocations of `history`."""
     snapshot, stacks = known_snapshot(trace), stack_sites(trace)
     # Where it lies beside the trace, its passes are told by the clock of its own annotations.
-    past = history_of(snapshot, device) if time_beside(trace) else history(trace, device)
+    past = history_of(snapshot, device) if time_apart(trace) else history(trace, device)
     stack = _own_stacks(past)
     passes = _passes(trace, snapshot, past, stack, stacks)
     marks: Int32s = stacks.marks[past.stack]

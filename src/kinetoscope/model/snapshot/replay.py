@@ -11,7 +11,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, scatter
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import NO_EVENT, undo
 from kinetoscope.model.memory.record import Level
-from kinetoscope.model.snapshot.of_trace import known_snapshot, snapshot_of, time_beside
+from kinetoscope.model.snapshot.of_trace import known_snapshot, snapshot_of, time_apart
 from kinetoscope.model.snapshot.rounding import rounded
 from kinetoscope.model.snapshot.snapshot import (
     FREE_COMPLETED,
@@ -96,7 +96,7 @@ def history(trace: Trace, device: int) -> SnapshotHistory:
     Where it shares no instant with the trace, its events have no times: they would be none of the trace's.
     """
     past = history_of(known_snapshot(trace), device)
-    if not time_beside(trace):
+    if not time_apart(trace):
         return past
     nowhen = np.broadcast_to(np.array(NONE, np.int64), (len(past.events),))
     return replace(past, events=replace(past.events, time=nowhen))

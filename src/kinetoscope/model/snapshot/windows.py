@@ -86,12 +86,12 @@ def periods(trace: Trace, device: int) -> Int64s:
         even = np.abs(np.log2(length / np.median(length))) <= 1
         covers = len(length) * np.median(length) >= _COVERAGE * len(codes)
         is_step = begins[codes[places[0]]] and covers and even.mean() >= _EVEN_PERIODS_SHARE
-        if is_step and _are_alike(codes, places):
+        if is_step and _are_same(codes, places):
             return np.asarray(requests[places], np.int64)
     return np.zeros(0, np.int64)
 
 
-def _are_alike(codes: Int32s, places: Int64s) -> bool:
+def _are_same(codes: Int32s, places: Int64s) -> bool:
     """True if consecutive pieces have most of their codes in common."""
     length = np.diff(places)
     piece = np.repeat(np.arange(len(length)), length)

@@ -58,9 +58,9 @@ def chosen_calls(trace: Trace, select: Selection, every: Steps) -> Iterator[Bool
     if select.under is not None:
         yield inside(trace, _calls(trace, select.under))
     if select.before is not None:
-        yield _beside(trace, _calls(trace, select.before), every, after=False)
+        yield _before_or_after(trace, _calls(trace, select.before), every, after=False)
     if select.after is not None:
-        yield _beside(trace, _calls(trace, select.after), every, after=True)
+        yield _before_or_after(trace, _calls(trace, select.after), every, after=True)
 
 
 def _fits(pattern: str) -> Callable[[str], object]:
@@ -76,7 +76,7 @@ def _calls(trace: Trace, pattern: str) -> Bools:
     return np.asarray(calls)
 
 
-def _beside(trace: Trace, calls: Bools, every: Steps, *, after: bool) -> Bools:
+def _before_or_after(trace: Trace, calls: Bools, every: Steps, *, after: bool) -> Bools:
     """Events that begin, in each step with any of the calls, when the last has ended, or before the first begins."""
     step, edge = step_of(every.host, trace.start), np.zeros(len(every) + 1, np.int64)
     times = trace.end if after else trace.start

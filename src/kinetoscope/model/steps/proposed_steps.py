@@ -310,8 +310,8 @@ def _repeated_kernels(trace: Trace, work: DeviceWork) -> Proposal | None:
         most = max(Counter(sequences).values())
         times = trace.start[work.launch[launched[places]]]
         apart = bool((np.diff(times) > 0).all())  # not several times in one graph
-        alike = most >= _EQUAL_SHARE * len(sequences) and places[-1] - places[0] >= _COVERAGE * len(names)
-        if apart and alike and _is_typical(np.diff(times), int(times[-1] - times[0])):
+        is_regular = most >= _EQUAL_SHARE * len(sequences) and places[-1] - places[0] >= _COVERAGE * len(names)
+        if apart and is_regular and _is_typical(np.diff(times), int(times[-1] - times[0])):
             return Intervals(times[:-1], times[1:]), "a sequence of kernel launches that repeats"
     return None
 

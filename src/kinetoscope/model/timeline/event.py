@@ -260,34 +260,34 @@ def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: Int32s
 def same_name(trace: Trace, name: int, kind: int, steps_by: str | None = None) -> SameName:
     """All events of a name (a code of `calls.call_names`) and a kind (an EventKind)."""
     calls = call_tree(trace)
-    alike = (call_names(trace) == name) & (trace.kind == kind) & drawn_events(trace).mask
+    of_name = (call_names(trace) == name) & (trace.kind == kind) & drawn_events(trace).mask
     view = scope(trace, Selection(steps=STEADY_STEPS, steps_by=steps_by))
-    total, of_all = _device_time(view, alike)
+    total, of_all = _device_time(view, of_name)
     on_device = total > 0
     if not on_device:
         length = np.where(view.host_mask, np.maximum(trace.end - trace.start, 0), 0)
-        nested = alike & calls.member
-        total = int(length[outermost(calls.parent, nested) | (alike & ~calls.member)].sum())
+        nested = of_name & calls.member
+        total = int(length[outermost(calls.parent, nested) | (of_name & ~calls.member)].sum())
         of_all = int(length[(calls.depth == 0) & (trace.track == main_thread(trace))].sum())
     share = min(total / of_all, 1.0) if of_all > 0 else None
-    return SameName(int(np.count_nonzero(alike)), _per_step(view, alike), total, share, on_device)
+    return SameName(int(np.count_nonzero(of_name)), _per_step(view, of_name), total, share, on_device)
 
 
-def _per_step(view: Scope, alike: Bools) -> float | None:
+def _per_step(view: Scope, of_name: Bools) -> float | None:
     """How many of some events are in a step on average."""
     if len(view.steps) < 2:
         return None
     of_device = marked(len(view.trace), view.device_work.rows)
-    chosen = int(np.count_nonzero(alike[view.device_work.rows] & view.device_work_mask))
-    return (chosen + int(np.count_nonzero(alike & view.host_mask & ~of_device))) / len(view.steps)
+    chosen = int(np.count_nonzero(of_name[view.device_work.rows] & view.device_work_mask))
+    return (chosen + int(np.count_nonzero(of_name & view.host_mask & ~of_device))) / len(view.steps)
 
 
-def _device_time(view: Scope, alike: Bools) -> tuple[int, int]:
+def _device_time(view: Scope, of_name: Bools) -> tuple[int, int]:
     """The selected time of device work that is alike, or was launched in calls that are; and that of all."""
     work, calls = view.device_work, call_tree(view.trace)
-    counted = alike[work.rows]
+    counted = of_name[work.rows]
     if not counted.any() and len(work):
-        within = ancestor(calls.parent, alike & calls.member) >= 0
+        within = ancestor(calls.parent, of_name & calls.member) >= 0
         counted = (work.launch >= 0) & within[work.caller]
     time = np.where(view.device_work_mask, work.duration, 0)
     return int(time[counted].sum()), int(time.sum())

@@ -127,8 +127,8 @@ def argument_hits(trace: Trace, rows: Int32s) -> Hits:
 def same_name_hits(trace: Trace, row: int) -> Hits:
     """The events of the name and kind of an event, as `event.same_name` counts them; by start, then by row."""
     names = call_names(trace)
-    alike = (names == names[row]) & (trace.kind == trace.kind[row]) & drawn_events(trace).mask
-    rows = np.flatnonzero(alike).astype(np.int32)
+    same_name = (names == names[row]) & (trace.kind == trace.kind[row]) & drawn_events(trace).mask
+    rows = np.flatnonzero(same_name).astype(np.int32)
     return Hits(rows[np.argsort(drawn_events(trace).start[rows], kind="stable")], np.unique(trace.name[rows]))
 
 

@@ -41,11 +41,12 @@ def _joined(sources: Sequence[Source], files: Sequence[CandidateFile]) -> tuple[
     A file in one of the folders beside a trace is of the traces there.
     """
     homes = {os.path.dirname(each.url) for each in sources}
-    beside = {home: tuple(os.path.join(home, name, "") for name in COMPILE_FOLDERS) for home in homes}
-    everywhere = tuple(place for places in beside.values() for place in places)
+    folders_of = {home: tuple(os.path.join(home, name, "") for name in COMPILE_FOLDERS) for home in homes}
+    everywhere = tuple(place for places in folders_of.values() for place in places)
     urls = [each.url for each in files]
     of_home = {
-        home: [url for url in urls if url.startswith(beside[home]) or not url.startswith(everywhere)] for home in homes
+        home: [url for url in urls if url.startswith(folders_of[home]) or not url.startswith(everywhere)]
+        for home in homes
     }
     return [_of(each, of_home[os.path.dirname(each.url)]) for each in sources], []
 

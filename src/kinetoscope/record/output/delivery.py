@@ -78,11 +78,13 @@ class TraceDelivery:
 
         def about() -> dict[str, Any]:
             costs = {"start_seconds": window.start_seconds, "stop_seconds": stop_seconds, "export_seconds": seconds}
-            beside = {}
+            snapshot_facts = {}
             if snapshot:
                 costs["snapshot_seconds"] = snapshot_seconds
-                beside["memory_snapshot"] = f"{memory_snapshots.FOLDER}/{Path(snapshot).name}"
-            return run_info.sidecar(window.options, where, file, **window.facts(), **facts, **beside, costs=costs)
+                snapshot_facts["memory_snapshot"] = f"{memory_snapshots.FOLDER}/{Path(snapshot).name}"
+            return run_info.sidecar(
+                window.options, where, file, **window.facts(), **facts, **snapshot_facts, costs=costs
+            )
 
         self.submit(part, file, written, facts, about, window.session, window.on_done)
 

@@ -246,7 +246,7 @@ def plain(value: Any, depth: int = 0) -> Any:
         return type(value).__name__
 
 
-def beside(trace: str) -> str:
+def sidecar_name(trace: str) -> str:
     """Name of the sidecar of a trace."""
     for ending in (".gz", ".json", ".trace", ".pt"):
         trace = trace.removesuffix(ending)

@@ -180,7 +180,7 @@ class Writer:
             return replace(
                 work.written,
                 path=work.target,
-                meta=meta.beside(work.target) if work.about is not None else None,
+                meta=meta.sidecar_name(work.target) if work.about is not None else None,
                 events=answer["events"],
                 bytes=answer["bytes"],
                 problem=f"{lost} of its events could not be kept." if lost else "",
@@ -205,7 +205,7 @@ class Writer:
         return replace(
             work.written,
             path=str(folder / name),
-            meta=meta.beside(str(folder / name)) if work.about is not None else None,
+            meta=meta.sidecar_name(str(folder / name)) if work.about is not None else None,
             events=answer["events"],
             bytes=answer["bytes"],
             problem=f"{url} could not be written to ({why}), so the trace is in {folder}.",
@@ -222,7 +222,7 @@ class Writer:
             "target": work.target,
             "facts": work.facts,
             "meta": about,
-            "meta_target": meta.beside(work.target),
+            "meta_target": meta.sidecar_name(work.target),
             "keep_free": work.keep_free,
             "repair": repair,
             "path": [each for each in sys.path if each] if "://" in work.target else [],

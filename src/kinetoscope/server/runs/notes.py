@@ -129,15 +129,15 @@ class Notes:
     """
 
     def __init__(self, path: str, own: str = "") -> None:
-        self._beside = None if is_url(path) else _beside(path)
+        self._next_to = None if is_url(path) else _next_to(path)
         digest = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         self._own = (Path(own) if own else data_folder()) / f"{digest}{_ENDING}"
 
     def read(self) -> TimelineNotes:
         """All notes by start; of one that is in both files the user's own."""
-        beside, own = self._files()
-        notes = {note.id: note for note in (*beside.notes, *own.notes)}
-        problems = [each.problem for each in (beside, own) if each.problem]
+        next_to, own = self._files()
+        notes = {note.id: note for note in (*next_to.notes, *own.notes)}
+        problems = [each.problem for each in (next_to, own) if each.problem]
         return TimelineNotes(
             notes=sorted(notes.values(), key=lambda note: (note.start, note.id)),
             problem=" ".join(problems),
@@ -170,7 +170,7 @@ class Notes:
             self._require_latest(identity, revision)
             kept = [note for note in before.notes if note.id != identity]
             if len(kept) == len(before.notes):
-                raise ForbiddenError("this note is in a folder that cannot be written to", f"It is in {self._beside}.")
+                raise ForbiddenError("this note is in a folder that cannot be written to", f"It is in {self._next_to}.")
             _write(place, kept)
 
     def _require_latest(self, identity: str, revision: int) -> None:
@@ -181,12 +181,12 @@ class Notes:
             raise ChangedError("this note was changed meanwhile, in another window or by somebody else")
 
     def _files(self) -> tuple[NoteFile, NoteFile]:
-        return NoteFile() if self._beside is None else _read(self._beside), _read(self._own)
+        return NoteFile() if self._next_to is None else _read(self._next_to), _read(self._own)
 
     def _place(self) -> Path:
         """The file that notes are written to."""
-        beside = self._beside
-        return beside if beside is not None and os.access(beside.parent, os.W_OK) else self._own
+        next_to = self._next_to
+        return next_to if next_to is not None and os.access(next_to.parent, os.W_OK) else self._own
 
     def _writable(self) -> tuple[Path, NoteFile]:
         place = self._place()
@@ -219,7 +219,7 @@ def data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "kinetoscope" / "notes"
 
 
-def _beside(path: str) -> Path:
+def _next_to(path: str) -> Path:
     return Path(path) / _NAME if Path(path).is_dir() else Path(f"{path}{_ENDING}")
 
 

@@ -42,7 +42,7 @@ class Places:
         pids, tids: JSON of each track's process and thread, as Perfetto gets them.
         renumbered: bool [tracks], which tracks have another pid or tid than in the file.
         lane: int32 [events], 0 for the track itself; others only for spans that overlap, and the arrows at them.
-        beside: the tid of each other lane, by track and lane.
+        other_lanes: the tid of each other lane, by track and lane.
         overlapping: spans that nest in no lane.
     """
 
@@ -50,12 +50,12 @@ class Places:
     tids: Sequence[str]
     renumbered: Bools
     lane: Int32s
-    beside: dict[tuple[int, int], str]
+    other_lanes: dict[tuple[int, int], str]
     overlapping: int
 
     def of(self, track: int, lane: int) -> tuple[str, str]:
         """Process and thread of a lane, as JSON."""
-        return self.pids[track], self.beside[track, lane] if lane else self.tids[track]
+        return self.pids[track], self.other_lanes[track, lane] if lane else self.tids[track]
 
 
 def places(trace: Trace, pids: Sequence[Any] | None = None) -> Places:
@@ -74,13 +74,13 @@ def places(trace: Trace, pids: Sequence[Any] | None = None) -> Places:
     ]
     lane, overlapping = _lanes(trace)
     used = np.flatnonzero(lane)
-    beside = sorted(set(zip(trace.track[used].tolist(), lane[used].tolist(), strict=True)))
+    other_lanes = sorted(set(zip(trace.track[used].tolist(), lane[used].tolist(), strict=True)))
     return Places(
         [value_text(pid) for pid in pids],
         [value_text(tid) for tid in tids],
         np.array(renumbered, np.bool_),
         lane,
-        {key: str(next(free)) for key in beside},
+        {key: str(next(free)) for key in other_lanes},
         overlapping,
     )
 
@@ -163,7 +163,7 @@ def names(trace: Trace, where: Places) -> Iterator[tuple[str, str, str, str]]:
             yield "process_name", pid, "", _args("name", labels[track].process)
         if track not in named.get("thread_name", ()) and tid != "null":
             yield "thread_name", pid, tid, _args("name", labels[track].name)
-    for (track, number), tid in where.beside.items():
+    for (track, number), tid in where.other_lanes.items():
         words = f"{labels[track].name} (overlapping{f' {number}' if number > 1 else ''})"
         yield "thread_name", where.pids[track], tid, _args("name", words)
         yield "thread_sort_index", where.pids[track], tid, _args("sort_index", labels[track].sort[1])

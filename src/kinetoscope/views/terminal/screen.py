@@ -106,13 +106,13 @@ def table(
     choice = pick(columns, width)
     shown = choice.shown
     sizes = fitting.widths(shown, width, picture=_PICTURE_CELLS[0] if result.chart_facts else 0)
-    beside = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
+    pictures = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
     every = [_cells(column, size) for column, size in zip(shown, sizes, strict=True)]
     if endless:  # names are whole, and nothing stands behind them
         sizes[-1] = min(sizes[-1], fitting.READABLE_TEXT)
     yield from _header(shown, sizes)
     for row in range(frame.height):
-        yield *_joined([column[row] for column in every]), *beside[row]
+        yield *_joined([column[row] for column in every]), *pictures[row]
     for line in _foot(result.frame.height - frame.height, choice, way):
         yield from (plain(each, "dim") for each in wrapped(line, width, indent="  "))
 
