@@ -66,7 +66,7 @@ _MAX_ALIKE: Final = 0.01
 """Difference of the size in a text and in a snapshot, as a share, up to which both are of one request."""
 
 _NOTHING_FAILED: Final = Note("NO_FAILED_REQUEST", "No request for memory failed in what was recorded.")
-_UNKNOWN: Final = Note(
+_UNKNOWN_NOTE: Final = Note(
     "GIVE_ERROR", "Give the text of torch's OutOfMemoryError as `error`: it says how much memory the device has."
 )
 
@@ -123,7 +123,7 @@ def memory_oom(
     requests = [row for row in rows if row["kind"] == "request"]
     notes = [_sentence(row) for row in requests[-MAX_SENTENCES:]] or [_NOTHING_FAILED]
     if any(row["verdict"] == "live data" and row["confidence"] != "high" for row in requests):
-        notes.append(_UNKNOWN)
+        notes.append(_UNKNOWN_NOTE)
     frame = RESULT.per_rank.frame(rows)
     return Partial(frame, tuple(notes))
 
