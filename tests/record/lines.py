@@ -116,6 +116,7 @@ LINES: Final[dict[str, str]] = {
     "nothing was recorded: a profiler of the program was at work": (
         "session/test_others.py::test_where_its_profiler_is_always_there_we_say_so"
     ),
+    " more there is none: ": "test_lines.py::test_a_window_that_could_not_be_written_is_counted_beside_one_that_was",
     "of a process that ended while it wrote": (
         f"{_RUNNING}::test_what_a_killed_program_left_is_finished_or_removed_and_said"
     ),
@@ -221,7 +222,6 @@ UNPROVOKED: Final[dict[str, str]] = {
     "no more captures of CUDA graphs are recorded": _NEEDS_A_DEVICE,
     "a capture of a CUDA graph was not kept": _NEEDS_A_DEVICE,
     "a capture of a CUDA graph was not recorded": _NEEDS_A_DEVICE,
-    " more there is none: ": "windows that are lost beside one that is not: each reason has its test",
 }
 """Fragments of lines that no test provokes, and why."""
 

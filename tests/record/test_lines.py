@@ -286,6 +286,31 @@ def test_the_last_line_says_why_there_is_no_trace(tmp_path: Path, line: str) -> 
     assert said.startswith(f"kinetoscope: {line}")
 
 
+_FILLS_THE_DISK = """
+import glob, resource, signal, sys, time
+import torch
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+net = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(10):
+    if step == 6:
+        while not glob.glob(f"{sys.argv[1]}/*.pt.trace.json.gz"): time.sleep(0.05)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    net(torch.ones(4, 8)).sum().backward(); optimizer.step()
+"""
+
+
+@pytest.mark.torch
+def test_a_window_that_could_not_be_written_is_counted_beside_one_that_was(tmp_path: Path) -> None:
+    command = kinetoscope("record", "--repeat", "2", "-o", tmp_path, "--", sys.executable, "-c", _FILLS_THE_DISK)
+    done = run_command([*command, str(tmp_path)])
+    assert (done.returncode, len(traces(tmp_path))) == (0, 1)
+    why = "the trace was not written: the disk is full, or torch could not write to it"
+    assert f"1 trace in {tmp_path} (of 1 window more there is none: {why})" in done.stderr.splitlines()[-1].replace(
+        "The trace", "the trace"
+    )
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("end", "code", "said"),

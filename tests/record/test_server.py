@@ -622,7 +622,8 @@ def test_a_server_that_misbehaves(bad: Bad, tmp_path: Path, capsys: pytest.Captu
             server.shutdown()
             server.socket.close()
         began = time.monotonic()
-        options = ["--server", server.url, "-o", str(tmp_path), "--timeout", "0.2s", *bad.options]
+        patience = "0.2s" if any("0.2 s" in line for line in bad.lines) else "9s"  # a busy machine is slow
+        options = ["--server", server.url, "-o", str(tmp_path), "--timeout", patience, *bad.options]
         code = main(["record", *options])
         took = time.monotonic() - began
         runs, stops = server.recorded is not None, asked(server).count(STOP)
@@ -641,7 +642,7 @@ def test_a_server_that_misbehaves(bad: Bad, tmp_path: Path, capsys: pytest.Captu
     said = re.sub(r"\b\d+ (steps ran|of 100000 steps)", r"COUNT \1", capsys.readouterr().err).splitlines()
     assert said == [each.format(**known) for each in expected]
     assert (code, runs, stops) == (bad.code, bad.runs, bad.stops)
-    assert took < 9
+    assert took < 20
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -132,7 +132,7 @@ GONE = 2**22 + 1
 
 
 @contextlib.contextmanager
-def answering(folder: Path, done: Sequence[dict[str, object]], alive: bool = True) -> Iterator[None]:
+def answering(folder: Path, done: Sequence[Mapping[str, object]], alive: bool = True) -> Iterator[None]:
     """A job of so many ranks, each of which says this of the next request."""
     control, host = folder / ".kinetoscope", socket.gethostname()
     ranks = range(max(len(done), 1))

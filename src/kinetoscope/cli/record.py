@@ -463,8 +463,8 @@ def _outcome(plan: Plan, before: set[str], ended: float, code: int) -> str:
         return "nothing was recorded: a profiler of the program was at work whenever a window was due; it comes first"
     if plan.scheduled:
         steps = plan.wait + plan.warmup + plan.active
-        few = f"the program took fewer than the {steps} steps that a window needs; see --active"
-        return f"nothing was recorded: {few}{_bad_end(code)}"
+        why = f"the program took fewer than the {steps} steps that a window needs; see --active"
+        return f"nothing was recorded: {why}{_bad_end(code)}"
     return (
         "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
     )
