@@ -318,7 +318,7 @@ def test_optimizers_that_do_not_loop(events: list[Event], tmp_path: Path) -> Non
 def test_zeros_for_large_gradients_are_cheaper_than_new_memory_on_the_host(
     us: float, found: bool, tmp_path: Path
 ) -> None:
-    """40 µs are 1 MiB, which `tests/zoo/programs/zero_grad_of_large.py` has: dropped, a step took half as long again."""
+    """40 µs are 1 MiB, which `tests/zoo/programs/zero_grad_of_large.py` has: dropped, a step took half longer."""
     look = simulated(tmp_path, training(on_host, update=zeros(120, us), precision="fp32"), device=None)
     assert bool(list(gradients_set_to_zero(look))) is found
 
