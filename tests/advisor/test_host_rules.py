@@ -26,6 +26,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, kernel, launch, op, python
+from tests.faults.cases.host import on_host, training, zeros
 from tests.faults.host import Body
 from tests.faults.network import Network
 from tests.faults.operators import Operators
@@ -311,6 +312,15 @@ def test_passes_over_large_parameters_shrink_as_their_bytes_do(tmp_path: Path) -
 )
 def test_optimizers_that_do_not_loop(events: list[Event], tmp_path: Path) -> None:
     assert list(optimizer_by_parameter(view(tmp_path, *events))) == []
+
+
+@pytest.mark.parametrize(("us", "found"), [(3, True), (40, False)])
+def test_zeros_for_large_gradients_are_cheaper_than_new_memory_on_the_host(
+    us: float, found: bool, tmp_path: Path
+) -> None:
+    """40 µs are 1 MiB, which `tests/zoo/programs/zero_grad_of_large.py` has: dropped, a step took half longer."""
+    look = simulated(tmp_path, training(on_host, update=zeros(120, us), precision="fp32"), device=None)
+    assert bool(list(gradients_set_to_zero(look))) is found
 
 
 def closed(name: str, *, of: str = "Adam", count: int = 12) -> list[Event]:

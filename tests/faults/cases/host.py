@@ -499,9 +499,9 @@ CASES = (
     ),
     planted(
         "HOST005",
-        "zeros on the host alone",
-        training(on_host, update=zeros(60, 12), precision="fp32"),
-        training(on_host, update=zeros(60, 12, filled=False), precision="fp32"),
+        "zeros for 240 small gradients on the host alone",
+        training(on_host, update=zeros(240, 3), precision="fp32"),
+        training(on_host, update=zeros(240, 3, filled=False), precision="fp32"),
         seed=243,
         **_CPU,
     ),

@@ -7,22 +7,22 @@ import torch
 from torch import nn
 
 ABOUT = {
-    "what": "gradients set to zero, parameter by parameter",
+    "what": "gradients of 16 KiB set to zero, parameter by parameter",
     "needs": (),
     "step": "an optimizer step",
     "steps": 20,
     "slow": "each gradient is filled with zeros, and added to in the backward pass",
     "rules": ("HOST005",),
-    "true": "Gradients are zeroed by an operator each; `zero_grad()` lets them go at no cost.",
+    "true": "Gradients are zeroed by an operator each; `zero_grad()` lets them go, and a step is shorter by some percent.",
 }
 
 
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    model = nn.Sequential(*(each for _ in range(8) for each in (nn.Linear(512, 512), nn.ReLU())))
+    model = nn.Sequential(*(each for _ in range(40) for each in (nn.Linear(64, 64), nn.ReLU())))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
-    inputs = torch.randn(8, 512)
+    inputs = torch.randn(8, 64)
     for _ in range(ABOUT["steps"]):
         if "--fixed" in sys.argv:
             optimizer.zero_grad()

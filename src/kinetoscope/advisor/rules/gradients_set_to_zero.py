@@ -14,7 +14,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools, Floats
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import call_tree, inside, main_thread, outermost_ops
@@ -34,6 +34,9 @@ _CERTAIN_SHARE: Final = 0.85
 """Certain share of the zeros' time: something has still to go through the parameters and drop the gradients."""
 
 
+_CALL_NS: Final = 5_000
+"""What a zero or an addition takes on the host whose elements take next to no time."""
+
 _MIN_OWN: Final = 3
 """Operators a step from which on zeros outside of `zero_grad` are looked at."""
 
@@ -51,7 +54,9 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     Why it matters. All gradients are overwritten with zeros, and the backward pass then adds to them instead of just
     storing its result. At stake is the time that the steps gain without the zeros and the additions in
     `AccumulateGrad`. 85 % of it are the lower end; of the zeros alone where gradients of several batches are
-    accumulated. On the host alone none of it is sure: allocating memory for new gradients costs about as much.
+    accumulated. On the host alone none of it is sure, and only calls count: memory for new gradients costs as much as
+    writing zeros to small ones, and more than that from some 256 KiB on, as the C library gives so large pieces back to
+    the system, which has to map them anew. Where calls of more than 5 µs take most of the time nothing is said.
 
     What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
     """
@@ -62,6 +67,8 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
         chosen = calls = _of_the_program(rank, int((additions & _named_add(trace)).sum()))
         who, change = "program", _OWN_CHANGE
     if not chosen.any():
+        return
+    if not rank.has_device and _are_large(trace, np.flatnonzero(chosen)):
         return
     zeros = inside(trace, calls) & rank.scope.host_mask
     most = _gains(rank, zeros | additions)
@@ -95,6 +102,12 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
         confidence="high" if rank.has_device else "medium",
         evidence=rank.event(longest, "the longest of them", "operators"),
     )
+
+
+def _are_large(trace: Trace, rows: Int64s) -> bool:
+    """Does writing the zeros take longer than calling the operators?"""
+    took = trace.end[rows] - trace.start[rows]
+    return bool(took.sum() > 2 * np.minimum(took, _CALL_NS).sum())
 
 
 def _of_the_program(rank: RankView, additions: int) -> Bools:
