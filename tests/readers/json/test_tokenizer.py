@@ -167,6 +167,12 @@ def test_pieces_begin_with_the_first_key_of_the_first_event(first: str) -> None:
 @example(Decimal("4500000000000000"), False, "f")
 @example(Decimal("1e-30"), False, "E")
 @example(Decimal("5e-4"), False, "E")
+@example(Decimal("12.5000"), False, "f")
+@example(Decimal("12.3456"), False, "f")
+@example(Decimal("-12.0005"), False, "f")
+@example(Decimal("-0.0001"), False, "f")
+@example(Decimal("123456789.123456"), False, "f")
+@example(Decimal("1234567890.123456"), False, "f")
 def test_times_are_exact(time: Decimal, quoted: bool, form: str) -> None:
     spelled = format(time, form)
     value = f'"{spelled}"' if quoted else spelled.replace("E+", "E")
@@ -176,6 +182,7 @@ def test_times_are_exact(time: Decimal, quoted: bool, form: str) -> None:
     assert trace.start.tolist() == [expected, 2000]
     assert trace.end.tolist() == [expected + 1500, 2000 + expected]
     assert ("ROUNDED_TIMES" in {symptom.code for symptom in trace.reading}) == (expected != exact)
+    assert trace.event(1)["dur"] == (spelled if quoted else json.loads(value))
 
 
 @pytest.mark.parametrize(

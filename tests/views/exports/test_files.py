@@ -13,7 +13,8 @@ import pytest
 from kinetoscope.errors import UsageError
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
-from kinetoscope.views.exports.files import FORMATS, to_bytes, to_csv, to_folded, to_json, to_parquet
+from kinetoscope.views.exports.files import to_bytes, to_csv, to_folded, to_json, to_parquet
+from kinetoscope.views.exports.formats import FORMATS
 from tests.views.results import kernels
 
 BIG = 2**53 + 1

@@ -54,9 +54,11 @@ def extents(codes: Int32s | Int64s, groups: int, start: Int64s, end: Int64s) -> 
     codes: int [n], from 0; negative for intervals of no group.
     """
     first, last = np.full(groups, _LATEST_TIME), np.full(groups, _EARLIEST_TIME)
-    inside = np.flatnonzero(codes >= 0)
-    np.minimum.at(first, codes[inside], start[inside])
-    np.maximum.at(last, codes[inside], end[inside])
+    inside = codes >= 0
+    if not inside.all():
+        codes, start, end = codes[inside], start[inside], end[inside]
+    np.minimum.at(first, codes, start)
+    np.maximum.at(last, codes, end)
     return Intervals(first, last)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinetoscope.algorithms import ordering
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
@@ -36,7 +37,7 @@ class CallTree:
         order: int32 [members], their rows by track, start, and the one recorded longer first.
         offsets: int64 [tracks + 1], where the rows of each track begin in it.
         parent: int32 [events], row of the call around it, −1 for outermost calls and events that take no part.
-        depth: int32 [events], 0 for outermost calls, −1 for events that take no part.
+        depth: int16 [events] (int32 if that is too short), 0 for outermost calls, −1 for events that take no part.
         cut: int64 [cut], rows of the calls that are open in the tree until another time than their end, as an overlap
             cuts them; cut_at: int64 [cut], that time. See `open_until`.
         partial: how many calls overlap another one without lying inside it.
@@ -46,7 +47,7 @@ class CallTree:
     order: Int32s
     offsets: Int64s
     parent: Int32s
-    depth: Int32s
+    depth: NDArray[np.signedinteger]
     cut: Int64s
     cut_at: Int64s
     partial: int
@@ -76,7 +77,10 @@ def call_tree(trace: Trace) -> CallTree:
         nested = tree.nest(trace.start, ends, *recorded)
     parent, depth, until, _ = _with_captured(trace, nested)
     cut = np.flatnonzero(until != trace.end) if partial else np.empty(0, np.int64)
-    return CallTree(member, order, offsets, parent, depth, cut, until[cut], partial)
+    is_short = depth.max(initial=0) <= np.iinfo(np.int16).max
+    return CallTree(
+        member, order, offsets, parent, depth.astype(np.int16) if is_short else depth, cut, until[cut], partial
+    )
 
 
 @derived

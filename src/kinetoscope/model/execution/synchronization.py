@@ -203,6 +203,8 @@ def calls_of(trace: Trace, ids: Int64s) -> Int32s:
 def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
     awaited, recorded = np.full(len(calls), NO_WORK, np.int32), np.zeros(len(calls), np.bool_)
     rows = sync_rows(trace, _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC)
+    if not len(rows):
+        return awaited, recorded
     place_of = scattered(len(trace) + 1, calls, np.arange(len(calls)), np.int32)
     place = place_of[calls_of(trace, arguments.integers(trace, "correlation", rows))]
     rows, place = rows[place >= 0], place[place >= 0]
@@ -219,7 +221,7 @@ def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
     device = arguments.integers(trace, "device", rows)
     recorded[place] = True
     latest = np.full(len(calls), _EARLIEST_TIME)
-    for each in streams(trace) if len(rows) else ():
+    for each in streams(trace):
         count = np.minimum(
             each.launched_until(until), np.searchsorted(each.reach, trace.end[calls[place]], side="right")
         )

@@ -27,7 +27,7 @@ TRUE, FALSE, NULL, OPEN = range(5, 9)
 
 IN_COLUMN, IN_TRACK, TIME_INTEGER, TIME_DECIMAL = range(9, 13)
 """Kinds that take none because the value is in a column of the event (ph, cat, name), in its track (pid, tid), or in
-start and end (ts, dur, written without or with a decimal point)."""
+start and end (ts, dur, written without or with a decimal point). A time with parts of a nanosecond is a FLOAT, too."""
 
 SLOTS: Final = 5
 """Kinds below this number take one slot."""
@@ -103,5 +103,9 @@ class Shapes:
         return slots, kinds
 
     def has_odd_time(self, key: int) -> Bools:
-        """Shapes in which `ts` or `dur` is no plain time: bool [shapes]."""
-        return ~np.isin(self.find(key, level=0)[1], (TIME_INTEGER, TIME_DECIMAL, -1))
+        """Shapes in which `ts` or `dur` is no time that the tokenizer takes: bool [shapes]."""
+        return ~np.isin(self.find(key, level=0)[1], (TIME_INTEGER, TIME_DECIMAL, FLOAT, -1))
+
+    def has_fine_time(self, key: int) -> Bools:
+        """Shapes in which `ts` or `dur` has parts of a nanosecond, which start and end have not: bool [shapes]."""
+        return np.asarray(self.find(key, level=0)[1] == FLOAT)

@@ -25,6 +25,9 @@ CONTROL, BAD_UTF8, LONE_BACKSLASH, RESPELLED, NESTED = 1, 2, 4, 8, 16
 LONE_BACKSLASH: a backslash that escapes nothing. RESPELLED: it is not spelled as `json.dumps` would without escaping
 what is not ASCII (`\\u0041`, `\\/`, a bare tab, a lone backslash). NESTED: nested JSON, no content of a string."""
 
+_LAX: Final = json.JSONDecoder(strict=False)
+"""Takes control characters inside strings; `json.loads` would make one at each call."""
+
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NOT_FINITE: Final = {
     "nan": math.nan, "-nan": math.nan, "+nan": math.nan, "inf": math.inf, "+inf": math.inf, "-inf": -math.inf,
@@ -280,11 +283,11 @@ def decode(content: bytes) -> str:
     if "\\" not in text:
         return text
     try:
-        return str(json.loads(f'"{text}"', strict=False))
+        return str(_LAX.decode(f'"{text}"'))
     except ValueError:
         escaped = _ESCAPE.sub(lambda match: match[0] if match[1] else "\\" + match[0], text)
     try:
-        return str(json.loads(f'"{escaped}"', strict=False))
+        return str(_LAX.decode(f'"{escaped}"'))
     except ValueError:  # a quotation mark that is not escaped: no content of a string at all
         return text
 
@@ -295,11 +298,11 @@ def value_of(text: str) -> Any:
     What is no JSON after all, or nested too deeply to be decoded, is its own text.
     """
     try:
-        return json.loads(text, strict=False)
+        return _LAX.decode(text)
     except (ValueError, RecursionError):
         pass
     try:
-        return json.loads(_BARE_WORD.sub(_proper, text), strict=False)
+        return _LAX.decode(_BARE_WORD.sub(_proper, text))
     except (ValueError, RecursionError):
         return text
 

@@ -89,7 +89,8 @@ def _odd_times(
     start, end, shape = (rows.columns[name] for name in ("start", "end", "shape"))
     for key in (TS, DUR):
         slots, kinds = shapes.find(key, level=0)
-        odd = shapes.has_odd_time(key)
+        fine, odd = shapes.has_fine_time(key), shapes.has_odd_time(key)
+        rounded += int(np.count_nonzero(fine[shape])) if fine.any() else 0
         if not odd.any():
             continue
         which = np.flatnonzero(odd[shape])

@@ -101,6 +101,7 @@ _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SEED = np.uint64(0x243F6A8885A308D3)
 _EXACT_INTEGERS = np.uint64(1 << 53)
 _LARGEST_INTEGER = np.uint64((1 << 63) - 1)
+_FIFTEEN_DIGITS = np.uint64(10**15)
 
 _POWERS = np.array([10.0**k for k in range(23)])  # every power of ten up to 10**22 is exact in a float64
 _TENS = np.array([10**k for k in range(20)], dtype=np.uint64)
@@ -677,8 +678,24 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                 is_time = level == 0 and (key == TS or key == DUR) and not (seen >> key) & 1
                 if odd or _WORD[text[i]]:
                     kind = np.int64(NUMBER_TEXT)
+                elif is_time and decimals > 3:
+                    # A float64 keeps each of 15 digits, and one division gives it: start and end alone are rounded.
+                    unit = _TENS[decimals - 3]
+                    rest = m % unit
+                    if m >= _FIFTEEN_DIGITS or (m == 0 and negative):
+                        kind = np.int64(NUMBER_TEXT)
+                    else:
+                        number = np.float64(m) / _POWERS[decimals]
+                        m //= unit
+                        half = unit // np.uint64(2)
+                        if rest > half or (rest == half and m & np.uint64(1)):
+                            m += np.uint64(1)
+                        value = np.int64(m)
+                        if negative:
+                            value, number = -value, -number
+                        kind = np.int64(FLOAT) if rest else np.int64(TIME_DECIMAL)
                 elif is_time:
-                    if decimals > 3 or m > _LONGEST_TIMES[decimals] or (m == 0 and negative):
+                    if m > _LONGEST_TIMES[decimals] or (m == 0 and negative):
                         kind = np.int64(NUMBER_TEXT)
                     else:
                         m *= _SCALES[decimals]
@@ -760,7 +777,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                         floats[v] = number
                         tid = values[v]
                     kind = np.int64(IN_TRACK)
-                elif kind == TIME_INTEGER or kind == TIME_DECIMAL:
+                elif kind == TIME_INTEGER or kind == TIME_DECIMAL or kind == FLOAT:
                     if key == TS:
                         ts = value
                     else:

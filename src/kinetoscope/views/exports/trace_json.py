@@ -15,6 +15,7 @@ from typing import IO, Any, cast
 from kinetoscope.model.trace.json_events import members, microseconds
 from kinetoscope.model.trace.shapes import (
     DUR,
+    FLOAT,
     IN_TRACK,
     NOT_AN_OBJECT,
     NUMBER_TEXT,
@@ -180,7 +181,7 @@ def _changed(change: Change, trace: Trace, row: int, level: int, key: str, kind:
     if level == 0 and key == SPECIAL_KEYS[TS] and change.shift is not None:
         text = microseconds(int(trace.start[row]) + change.shift)
         return f'"{text}"' if change.quoted_times else text
-    is_time = level == 0 and key in _TIMES and kind in (TIME_DECIMAL, NUMBER_TEXT)
+    is_time = level == 0 and key in _TIMES and kind in (TIME_DECIMAL, FLOAT, NUMBER_TEXT)
     return f'"{text}"' if change.quoted_times and is_time and not text.startswith('"') else text
 
 
