@@ -205,5 +205,6 @@ def test_four_ranks_record_the_same_steps_and_the_slow_one_is_named(tmp_path: Pa
     assert all(steps(trace) == steps(found[0]) for trace in found)
     assert len(steps(found[0])) == 6
     assert [each["rank"] for each in sidecars(folder)] == [0, 1, 2, 3]
+    assert f"4 ranks record from step {sidecars(folder)[0]['first_step']} on" in asked.stderr
     table = stragglers(read(str(folder))).frame
     assert table.filter(table["straggler"])["rank"].to_list() == [2]

@@ -170,7 +170,7 @@ def digest(
         memory: what is said of memory snapshots.
     """
     info, steps = results["trace_info"].frame, results["step_breakdown"]
-    device = recorded.has_device_work(info)
+    device, marked = recorded.has_device_work(info), recorded.has_steps(info)
     stacks = recorded.has_stacks(info)
     parts = average_step(steps, device=device, stacks=stacks)
     serving = what_serves(results["serving_summary"])
@@ -186,19 +186,23 @@ def digest(
             parts,
             ranks=different(steps, "rank"),
             device=device,
-            marked=recorded.has_steps(info),
+            marked=marked,
             before=recorded.has_work_before(info) and steps.frame.height == ranks,
         ),
         loss=largest_loss(parts, device=device, stacks=stacks, served=bool(serving)) if works else EMPTY,
         first=_NOT_ASKED if advice is None else advice.first,
         changes=advice.notable[:_MAX_CHANGES] if advice is not None else (),
         parts=() if "graph capture" in kinds else parts,  # it is no step
-        spread=None if "graph capture" in kinds else _of_ranks(steps, parts) if ranks > 1 else _of_steps(steps),
+        spread=None
+        if "graph capture" in kinds
+        else _of_ranks(steps, parts, marked=marked)
+        if ranks > 1
+        else _of_steps(steps),
         tops=_tops(results, _TOP_ROWS - (ranks > 1), device=device, operators="no operators" not in kinds),
         health=recorded.health(results["trace_info"]),
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
-        limits=device_limits(results["roofline"], marked=recorded.has_steps(info), device=device) if works else EMPTY,
+        limits=device_limits(results["roofline"], marked=marked, device=device) if works else EMPTY,
         serving=serving,
         memory=() if memory is None else memory.sentences,
         damage=recorded.damage(results["trace_info"]),
@@ -283,7 +287,7 @@ def _of_steps(steps: Result) -> Spread | None:
     return Spread("Steps", "host", columns, words)
 
 
-def _of_ranks(steps: Result, parts: Sequence[TimePart]) -> Spread:
+def _of_ranks(steps: Result, parts: Sequence[TimePart], *, marked: bool) -> Spread:
     """Ranks by what tells them apart: who communicates least is the one for whom the others wait."""
     total = sum(part.time for part in parts)
     communicating = next((part.time for part in parts if part.kind == "communication"), 0.0)
@@ -295,7 +299,12 @@ def _of_ranks(steps: Result, parts: Sequence[TimePart]) -> Spread:
     times = dict(means)
     if times[high] <= _UNEVEN_STEP_RATIO * times[low]:
         if what == "duration":
-            return Spread("Ranks", "host", columns, say("a step takes {range}", range=words))
+            return Spread(
+                "Ranks",
+                "host",
+                columns,
+                say("{what} takes {range}", what="a step" if marked else "the window", range=words),
+            )
         return Spread("Ranks", what, columns, say("exposed communication {range}", range=words))
     if what == "duration":
         number = different(steps, "rank", rank=high).words(str(high))
