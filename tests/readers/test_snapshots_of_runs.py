@@ -125,8 +125,9 @@ def test_ranks_of_a_folder_of_snapshots_come_from_their_names(tmp_path: Path) ->
         "memory_snapshot/step_000000000020/{rank:06d}_step_20.pickle",
         "snapshot_{rank}.pickle",
         "snapshot_oom_rank_{rank}.pickle",
+        "snapshot_rank7_oom_rank-{rank}.pickle",
     ],
-    ids=["torchtitan", "Megatron-LM", "Megatron-LM, out of memory"],
+    ids=["torchtitan", "Megatron-LM", "Megatron-LM, out of memory", "Megatron-Core 0.19, out of memory"],
 )
 def test_trainers_that_name_no_rank(tmp_path: Path, name: str) -> None:
     for rank in (0, 3):
@@ -138,6 +139,15 @@ def test_trainers_that_name_no_rank(tmp_path: Path, name: str) -> None:
     for rank in expected:
         trace(tmp_path / "run" / f"rank{rank}_trace.json", rank)
     assert names(tmp_path / "run") == expected
+
+
+def test_a_snapshot_above_the_folder_of_traces_finds_its_rank(tmp_path: Path) -> None:
+    """Megatron writes traces into `torch_profile`, and the snapshot of the last rank where the user says."""
+    (tmp_path / "torch_profile").mkdir()
+    for rank in range(2):
+        trace(tmp_path / "torch_profile" / f"rank-{rank}.json", rank)
+    snapshot(tmp_path / "snapshot_rank1.pickle")
+    assert names(tmp_path) == {0: [], 1: ["snapshot_rank1.pickle"]}
 
 
 def test_a_number_in_a_snapshot_of_one_process_is_no_rank(tmp_path: Path) -> None:

@@ -164,12 +164,12 @@ WHERE = "`kinetoscope summary DIR` says where the time goes"
 @pytest.mark.parametrize(
     ("done", "alive", "code", "said"),
     [
-        ([{"path": "DIR/a"}], True, 0, ["1 rank begins at step 7", WHERE]),
+        ([{"path": "DIR/a"}], True, 0, ["1 rank records from step 8 on", WHERE]),
         (
             [{"path": "DIR/a"}, {"problem": "it was recording already"}],
             True,
             1,
-            ["2 ranks begin at step 7", "rank 1: it was recording already", WHERE],
+            ["2 ranks record from step 8 on", "rank 1: it was recording already", WHERE],
         ),
         ([], False, 1, [DIED]),
         ([], True, 1, [SILENT]),
@@ -282,5 +282,6 @@ def test_four_ranks_record_the_same_steps_and_the_slow_one_is_named(tmp_path: Pa
     assert all(steps(trace) == steps(found[0]) for trace in found)
     assert len(steps(found[0])) == 6
     assert [each["rank"] for each in sidecars(folder)] == [0, 1, 2, 3]
+    assert f"4 ranks record from step {sidecars(folder)[0]['first_step']} on" in asked.stderr
     table = stragglers(read(str(folder))).frame
     assert table.filter(table["straggler"])["rank"].to_list() == [2]

@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
         raise InputError(f"{control}: {error.strerror or error}; the job's user has to ask") from error
     if args.no_wait:
         return 0
-    return _wait(control, number, args.timeout)
+    return _wait(control, number, args.timeout, warmup=args.warmup)
 
 
 def _control(job: str) -> Path:
@@ -79,7 +79,7 @@ def _control(job: str) -> Path:
     )
 
 
-def _wait(control: Path, number: str, timeout: float) -> int:
+def _wait(control: Path, number: str, timeout: float, *, warmup: int) -> int:
     """Until every rank has said what came of it."""
     until = time.monotonic() + timeout
     announced = False
@@ -89,8 +89,8 @@ def _wait(control: Path, number: str, timeout: float) -> int:
         ranks = mailbox.read_all(control / "ranks")
         if start is not None and not announced and start.get("step") is not None:
             announced = True
-            agreed = len(start.get("ranks", ()))
-            _say(f"{agreed} rank{'s begin' if agreed != 1 else ' begins'} at step {start['step']}")
+            agreed, first = len(start.get("ranks", ())), start["step"] + warmup
+            _say(f"{agreed} rank{'s record' if agreed != 1 else ' records'} from step {first} on")
         awaited = _awaited(ranks, start, done)
         if done and not awaited:
             return _report(done)

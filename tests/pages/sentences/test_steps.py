@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope import serving_summary
+from kinetoscope import read, serving_summary, summary
 from kinetoscope.pages.digest import LABELS
 from kinetoscope.pages.sentences.steps import TimePart, headline, largest_loss, what_serves
 from tests import drawn
@@ -80,3 +80,14 @@ def test_what_a_server_does(tmp_path: Path) -> None:
         " device waits 13.5% of the time, and nothing recorded says why."
     )
     assert what_serves(serving_summary(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))) == ""
+
+
+@pytest.mark.parametrize(("mark", "expected"), [("ProfilerStep#1", "a step takes"), ("request", "the window takes")])
+def test_of_alike_ranks_the_step_or_the_window_is_named(tmp_path: Path, mark: str, expected: str) -> None:
+    for rank in range(2):
+        events = [drawn.annotation(mark, 0, MS), drawn.op("aten::mm", 100, 500_000)]
+        facts = {"distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}}
+        drawn.written(tmp_path / f"rank{rank}.pt.trace.json", *events, **facts)
+    spread = summary(read(tmp_path, jobs=1)).spread
+    assert spread is not None
+    assert spread.words.startswith(expected)

@@ -14,7 +14,7 @@ from kinetoscope.pages.blocks import Bar, BarsBlock, Block, FindingsBlock, NoteB
 from kinetoscope.pages.digest import Digest, digest
 from kinetoscope.pages.findings import of_advice
 from kinetoscope.pages.grid import Grid, GridBlock, GridRow
-from kinetoscope.pages.sentences.recorded import has_device_work
+from kinetoscope.pages.sentences.recorded import has_device_work, has_steps
 from kinetoscope.pages.sentences.steps import TimePart
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import scale
@@ -63,7 +63,7 @@ def of_run(
         title=of.name,
         sentence=of.headline,
         facts=of.facts,
-        blocks=tuple(_blocks(of, steps, advice, () if memory is None else memory.sentences)),
+        blocks=tuple(_blocks(of, results, advice, () if memory is None else memory.sentences)),
         cannot=(*of.health[:most], *([f"{more} more: see kinetoscope doctor"] if more > 0 else [])),
         commands=_commands(path, device=has_device_work(results["trace_info"].frame)),
     )
@@ -94,7 +94,9 @@ def of_snapshots(path: str, results: Mapping[str, Result], advice: Advice | None
     )
 
 
-def _blocks(of: Digest, steps: Result, advice: Advice | None, memory: Sequence[Sentence]) -> Iterator[Block]:
+def _blocks(
+    of: Digest, results: Mapping[str, Result], advice: Advice | None, memory: Sequence[Sentence]
+) -> Iterator[Block]:
     yield from (NoteBlock(said) for said in (*memory, of.serving, of.limits) if said)
     yield from (NoteBlock(said, alert=True) for said in of.damage)
     loss = [of.loss] if advice is None or not advice.notable else []
@@ -102,8 +104,11 @@ def _blocks(of: Digest, steps: Result, advice: Advice | None, memory: Sequence[S
     yield FindingsBlock("", (), headline=_NOT_ASKED) if advice is None else _findings(advice)
     if of.parts:
         yield PartsBlock("", [Part(part.kind, part.label, part.time) for part in of.parts])
-        spread = _of_ranks if steps.frame.get_column("rank").n_unique() > 1 else _of_steps
-        yield from spread(steps, of.parts)
+        steps = results["step_breakdown"]
+        if steps.frame.get_column("rank").n_unique() > 1:
+            yield from _of_ranks(steps, of.parts, "a step" if has_steps(results["trace_info"].frame) else "the window")
+        else:
+            yield from _of_steps(steps)
     yield from of.tops
 
 
@@ -120,8 +125,7 @@ def _findings(advice: Advice) -> FindingsBlock:
 # --- steps and ranks
 
 
-def _of_steps(steps: Result, parts: Sequence[TimePart]) -> Iterator[GridBlock]:
-    del parts
+def _of_steps(steps: Result) -> Iterator[GridBlock]:
     times = steps.frame.get_column("duration").to_list()
     if len(times) < 2:
         return
@@ -134,7 +138,7 @@ def _of_steps(steps: Result, parts: Sequence[TimePart]) -> Iterator[GridBlock]:
     yield _row("Steps", "host", columns, words)
 
 
-def _of_ranks(steps: Result, parts: Sequence[TimePart]) -> Iterator[GridBlock]:
+def _of_ranks(steps: Result, parts: Sequence[TimePart], whole: str) -> Iterator[GridBlock]:
     """Ranks by what tells them apart: who communicates least is the one for whom the others wait."""
     total = sum(part.time for part in parts)
     communicating = next((part.time for part in parts if part.kind == "communication"), 0.0)
@@ -148,7 +152,7 @@ def _of_ranks(steps: Result, parts: Sequence[TimePart]) -> Iterator[GridBlock]:
         rank = different(steps, "rank", rank=high[0]).words(str(high[0]))
         yield _row("Ranks", "host", means, say("{range}; rank {rank} takes longest", range=words, rank=rank))
     else:
-        yield _row("Ranks", "host", means, say("a step takes {range}", range=words))
+        yield _row("Ranks", "host", means, say("{whole} takes {range}", whole=whole, range=words))
 
 
 def _row(title: str, kind: str, columns: Sequence[tuple[int, float]], words: Sentence) -> GridBlock:
