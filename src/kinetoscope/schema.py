@@ -192,6 +192,10 @@ class Param:
     check: Callable[[Any], object] | None = None
     """Raises UsageError for a value of the right type that it cannot have."""
 
+    least: int | None = None
+    most: int | None = None
+    """Bounds of a number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -203,6 +207,8 @@ class Parameter:
     doc: str
     unit: Unit
     check: Callable[[Any], object] | None = None
+    least: int | None = None
+    most: int | None = None
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -216,7 +222,9 @@ class Parameter:
         kinds = _kinds(self.type)
         if isinstance(value, bool) or not isinstance(value, SupportsIndex):
             return isinstance(value, kinds) or (isinstance(value, SupportsFloat) and float in kinds)
-        return int in kinds or float in kinds
+        number = value.__index__()
+        is_within = (self.least is None or self.least <= number) and (self.most is None or number <= self.most)
+        return is_within and (int in kinds or float in kinds)
 
     @property
     def can_be(self) -> str:
@@ -225,7 +233,8 @@ class Parameter:
             return ", ".join(self.choices)
         unit = f" of {self.unit}" if self.unit else ""
         words = {int: f"a whole number{unit}", float: f"a number{unit}", str: "text", bool: "True or False"}
-        return " or ".join(words.get(kind, "None") for kind in _kinds(self.type))
+        ends = [f", {end:,} or {way}" for end, way in ((self.least, "more"), (self.most, "less")) if end is not None]
+        return " or ".join(words.get(kind, "None") for kind in _kinds(self.type)) + "".join(ends)
 
 
 def _kinds(declared: Any) -> tuple[type, ...]:

@@ -179,4 +179,5 @@ def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
         if parameter.kind is parameter.KEYWORD_ONLY:
             base, *facts = typing.get_args(hints[name])
             param = next(fact for fact in facts if isinstance(fact, Param))
-            yield Parameter(name, cast(type, base), parameter.default, param.doc, param.unit, param.check)
+            declared = (param.doc, param.unit, param.check, param.least, param.most)
+            yield Parameter(name, cast(type, base), parameter.default, *declared)
