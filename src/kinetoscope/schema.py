@@ -194,6 +194,10 @@ class Param:
     check: Callable[[Any], object] | None = None
     """Raises UsageError for a value of the right type that it cannot have."""
 
+    least: int | None = None
+    most: int | None = None
+    """Bounds of a number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -205,6 +209,8 @@ class Parameter:
     doc: str
     unit: Unit
     check: Callable[[Any], object] | None = None
+    least: int | None = None
+    most: int | None = None
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -218,7 +224,9 @@ class Parameter:
         kinds = _kinds(self.type)
         if isinstance(value, bool) or not isinstance(value, SupportsIndex):
             return isinstance(value, kinds) or (isinstance(value, SupportsFloat) and float in kinds)
-        return int in kinds or float in kinds
+        number = value.__index__()
+        is_within = (self.least is None or self.least <= number) and (self.most is None or number <= self.most)
+        return is_within and (int in kinds or float in kinds)
 
     @property
     def can_be(self) -> str:
@@ -227,7 +235,8 @@ class Parameter:
             return ", ".join(self.choices)
         unit = f" of {self.unit}" if self.unit else ""
         words = {int: f"a whole number{unit}", float: f"a number{unit}", str: "text", bool: "True or False"}
-        return " or ".join(words.get(kind, "None") for kind in _kinds(self.type))
+        ends = [f", {end:,} or {way}" for end, way in ((self.least, "more"), (self.most, "less")) if end is not None]
+        return " or ".join(words.get(kind, "None") for kind in _kinds(self.type)) + "".join(ends)
 
 
 @functools.lru_cache(256)
@@ -239,7 +248,8 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
         if parameter.kind is parameter.KEYWORD_ONLY:
             base, *facts = typing.get_args(hints[name])
             param = next(fact for fact in facts if isinstance(fact, Param))
-            declared.append(Parameter(name, base, parameter.default, param.doc, param.unit, param.check))
+            facts_of_param = (param.doc, param.unit, param.check, param.least, param.most)
+            declared.append(Parameter(name, base, parameter.default, *facts_of_param))
     return tuple(declared)
 
 

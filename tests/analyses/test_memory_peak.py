@@ -75,7 +75,7 @@ def test_at_a_time_of_choice(tmp_path: Path) -> None:
         ("cuda:0", 69, "aten::linear", "Linear_0", 1, 8),
     ]
     assert peak(tmp_path, *DRAWN, at=0) == [("cuda:0", 0, *before)]
-    with pytest.raises(UsageError, match="at is -1 ns"):
+    with pytest.raises(UsageError, match="at is -1; it can be a whole number of ns or None, 0 or more"):
         peak(tmp_path, *DRAWN, at=-1)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding, Stake
 from kinetoscope.advisor.laws import StepTime
-from kinetoscope.advisor.step_statistics import margin
+from kinetoscope.advisor.step_statistics import margin, mean_of
 from kinetoscope.advisor.wording import each_step
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
@@ -331,8 +331,7 @@ class JobView(_View):
     @cached_property
     def step(self) -> float:
         """The average selected step of all ranks, ns; 0 where there is none."""
-        mean = self.ask("step_breakdown").frame.get_column("duration").mean()
-        return float(mean) if isinstance(mean, (int, float)) else 0.0
+        return mean_of(self.ask("step_breakdown").frame["duration"])
 
     @cached_property
     def step_time(self) -> StepTime:

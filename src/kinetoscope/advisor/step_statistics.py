@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.statistics import margin_of_error
 
 _MIN_STEPS_FOR_SPREAD: Final = 3
 """Steps from which on their spread is used; the spread of two says next to nothing."""
+
+
+def mean_of(values: pl.Series) -> float:
+    """The mean of those that are known; 0 where there is none."""
+    mean = values.mean()
+    return float(mean) if isinstance(mean, (int, float)) else 0.0
 
 
 def margin(values: Floats) -> float:

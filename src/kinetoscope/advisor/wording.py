@@ -7,7 +7,7 @@ act on a terminal, and no longer than a line can hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kinetoscope.model.execution.program import ProgramKind
@@ -104,32 +104,27 @@ class Wording:
         return self.batch.replace("{times}", str(times))
 
 
-_PINNED_BY_LOADER: Final = (
-    "- DataLoader(dataset, ...); batch = batch.to(device)\n"
-    "+ DataLoader(dataset, ..., pin_memory=True); batch = batch.to(device, non_blocking=True)"
-)
-
 _OTHER_WORDING: Final = Wording(
     process="The main process",
     batch="- output = model(batch)\n+ output = model(batch)  # of {times} * n samples",
     batch_fits="A larger batch fits into the device's memory",
     steps="+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:\n"
     "      for batch in batches:\n          model(batch)\n+         prof.step()",
-    pinned=_PINNED_BY_LOADER,
+    pinned="- DataLoader(dataset, ...); batch = batch.to(device)\n"
+    "+ DataLoader(dataset, ..., pin_memory=True); batch = batch.to(device, non_blocking=True)",
     synchronize="- if rank == 0: log(value.item())\n+ log(value.detach())  # fetch it every n steps",
     save="- if rank == 0: ...  # what this rank alone does on its host\n+ move it out of the loop; check for other"
     " processes on its cores",
 )
 
 _WORDS: Final[dict[ProgramKind, Wording]] = {
-    "training": Wording(
+    "training": replace(
+        _OTHER_WORDING,
         process="The training process",
         batch="- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size={times} * n)  # and a"
         " learning rate that fits",
-        batch_fits="A larger batch fits into the device's memory",
         steps="+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:\n"
         "      for batch in loader:\n          train(batch)\n+         prof.step()",
-        pinned=_PINNED_BY_LOADER,
         synchronize="- if rank == 0: log(loss.item())\n+ log(loss.detach())  # fetch it every n steps",
         save="- if rank == 0: save(...)\n+ save asynchronously, or after the step; check for other processes on"
         " its cores",

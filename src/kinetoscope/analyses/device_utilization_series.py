@@ -56,7 +56,8 @@ def device_utilization_series(
     select: Selection,
     *,
     bucket: Annotated[
-        int | None, Param("Length of a bucket; by default the least power of ten with 100 buckets at most.", "ns")
+        int | None,
+        Param("Length of a bucket; by default the least power of ten with 100 buckets at most.", "ns", least=1),
     ] = None,
 ) -> Partial:
     """How does the use of each device change over time?
@@ -109,8 +110,6 @@ def _buckets(first: int, last: int, size: int | None) -> Intervals:
         size = _SHORTEST_BUCKET_NS
         while (last - first) > _DEFAULT_BUCKETS * size:
             size *= 10
-    if size <= 0:
-        raise UsageError(f"bucket is {size} ns; a bucket has a length of 1 ns or more")
     count = -(-(last - first) // size)
     if count > _MAX_BUCKETS:
         raise UsageError(

@@ -222,8 +222,7 @@ def captured_calls(trace: Trace, place: Int32s) -> CallsOfWork:
     work = device_work(trace)
     op, caller = work.op[place], work.captured[place]
     op = np.where((caller >= 0) & (op >= trace.recorded), op, np.int32(-1))
-    shapes = np.full(len(place), -1, np.int64)
-    shapes[op >= 0] = arguments.codes(trace, "input_dims", op[op >= 0])
+    shapes = arguments.codes_where(trace, "input_dims", op)
     module = np.full(len(place), -1, np.int32)
     if trace.captured is not None:
         inside = (caller >= 0) & (enclosing_module(trace)[caller] >= 0)

@@ -11,7 +11,6 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.charts import Lines
-from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import NONE_SELECTED, NOT_RECORDED, Instants, memory_instants, out_of_memory
@@ -49,7 +48,7 @@ def memory_curve(
     select: Selection,
     *,
     points: Annotated[
-        int, Param("Instants of a device's curve from a snapshot; 0: one for each event.", check=_check)
+        int, Param("Instants of a device's curve from a snapshot; 0: one for each event.", least=0)
     ] = 2000,
 ) -> Partial:
     """How much memory was in use on each device, over time?
@@ -110,8 +109,3 @@ def _notes(view: Scope, instants: Instants, frame: pl.DataFrame) -> Iterator[Not
         yield from instants.notes()
     if times := out_of_memory(view.trace):
         yield Note("OUT_OF_MEMORY", f"An allocator ran out of memory ({times:,} times).")
-
-
-def _check(points: int) -> None:
-    if points < 0:
-        raise UsageError(f"points is {points}; give a number of instants, or 0 for all")

@@ -10,7 +10,6 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s, marked
 from kinetoscope.algorithms.trees.tree import NO_ROW
-from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import NO_ADDRESS, NONE_SELECTED, NOT_RECORDED, memory_instants
@@ -60,9 +59,7 @@ def memory_events(
     trace: Trace,
     select: Selection,
     *,
-    largest: Annotated[
-        int, Param("How many blocks of a device in a snapshot, the largest; 0: all.", check=_check)
-    ] = 10_000,
+    largest: Annotated[int, Param("How many blocks of a device in a snapshot, the largest; 0: all.", least=0)] = 10_000,
 ) -> Partial:
     """Which blocks of memory were allocated, by what, and how long did they live?
 
@@ -145,8 +142,3 @@ def _notes(trace: Trace, frame: pl.DataFrame, select: Selection) -> Iterator[Not
         )
     if snapshot_of(trace) is None and not (trace.kind == EventKind.PYTHON).any():
         yield not_recorded("Python calls", "module and python are empty")
-
-
-def _check(largest: int) -> None:
-    if largest < 0:
-        raise UsageError(f"largest is {largest}; give a number of blocks, or 0 for all")

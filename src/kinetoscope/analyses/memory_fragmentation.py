@@ -11,7 +11,6 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.charts import Bars
-from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.categories import CATEGORIES
@@ -74,7 +73,6 @@ _UNTOLD: Final = Note(
     "Kineto's records say how much is reserved and in use; a memory snapshot says why the rest is not used.",
 )
 
-_MAX_TIME_NS: Final = 1 << 62
 _COLUMNS: Final = RESULT.without("rank", "device", "time", "source").types
 
 
@@ -91,7 +89,7 @@ def memory_fragmentation(
     ] = "pool",
     at: Annotated[
         int | None,
-        Param("Time to look at instead of the last instant, from the beginning of the trace.", "ns", check=_check),
+        Param("Time to look at instead of the last instant, from the beginning of the trace.", "ns", least=0),
     ] = None,
 ) -> Partial:
     """How much of the reserved memory is not in use, why, and what keeps it?
@@ -252,8 +250,3 @@ def _pins(record: SnapshotRecord, state: Heap) -> dict[str, pl.Series]:
         "pin_size": polars_columns.column(past.size[row] if len(past) else row, row != NONE),
         "pin_use": pl.Series("pin_use", uses, dtype=pl.String),
     }
-
-
-def _check(at: int | None) -> None:
-    if at is not None and not 0 <= at < _MAX_TIME_NS:
-        raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")

@@ -13,7 +13,6 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.statistics import student_t
 from kinetoscope.charts import Bars
-from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
@@ -76,7 +75,7 @@ def memory_growth(
     trace: Trace,
     select: Selection,
     *,
-    warmup: Annotated[int, Param("Steps at the beginning of the recording that are left out.")] = 1,
+    warmup: Annotated[int, Param("Steps at the beginning of the recording that are left out.", least=0)] = 1,
 ) -> Partial:
     """Does memory grow from step to step: is there a leak, and what allocates it?
 
@@ -104,8 +103,6 @@ def memory_growth(
     processes, and memory allocated past torch's allocators, does not show. Steps and a time range choose steps, numbers
     of devices choose those whose memory it is; streams, threads and annotations choose nothing.
     """
-    if warmup < 0:
-        raise UsageError(f"warmup is {warmup}; it is a number of steps, from 0")
     view, instants = memory_scope(trace, select), memory_instants(trace)
     frames, notes = [RESULT.per_rank.empty()], []
     for record in memory_records(view, select.devices):

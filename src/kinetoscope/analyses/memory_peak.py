@@ -10,7 +10,6 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.charts import Bars
-from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.health.snapshots import contradictions
@@ -75,15 +74,13 @@ APART: Final = Note(
     "The memory snapshot is of another time than the trace, or of another run: it has no instants here.",
 )
 
-_MAX_TIME_NS: Final = 1 << 62
-
 
 def memory_peak(
     trace: Trace,
     select: Selection,
     *,
     at: Annotated[
-        int | None, Param("Time to look at instead of the peak, from the beginning of the trace.", "ns")
+        int | None, Param("Time to look at instead of the peak, from the beginning of the trace.", "ns", least=0)
     ] = None,
     group_by: Annotated[
         GroupBy,
@@ -128,8 +125,6 @@ def memory_peak(
     classes nor shapes: by class is by module there, by shapes by call. Blocks of which neither stack nor lifetime nor
     size tells what they are for are `unknown`.
     """
-    if at is not None and not 0 <= at < _MAX_TIME_NS:
-        raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
     view, records = memory_scope(trace, select), []
     frames, notes = [RESULT.per_rank.empty()], list(_snapshot_notes(trace))
     for record in memory_records(view, select.devices):

@@ -9,7 +9,6 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.charts import Lines
-from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import NONE_SELECTED, NOT_RECORDED, memory_instants
@@ -43,7 +42,10 @@ def memory_timeline(
     select: Selection,
     *,
     points: Annotated[
-        int, Param("Instants of each device at most: the highest of so many equal parts of time.", check=_check)
+        int,
+        Param(
+            "Instants of each device at most: the highest of so many equal parts of time.", least=1, most=_MAX_POINTS
+        ),
     ] = 240,
 ) -> Partial:
     """What was the memory of each device used for, over time?
@@ -99,8 +101,3 @@ def _frame(view: Scope, record: CategoryRecord, places: Int64s, levels: Int64s) 
         },
         schema=RESULT.per_rank.types,
     )
-
-
-def _check(points: int) -> None:
-    if not 1 <= points <= _MAX_POINTS:
-        raise UsageError(f"points is {points}; give a number from 1 to {_MAX_POINTS:,}")

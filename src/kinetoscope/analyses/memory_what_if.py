@@ -96,9 +96,7 @@ def memory_what_if(
             "Settings to try, as PYTORCH_CUDA_ALLOC_CONF has them; several choices are parted by ;.", check=_check_conf
         ),
     ] = "",
-    memory: Annotated[
-        int | None, Param("Memory that the device has for the allocator.", "bytes", check=_check_memory)
-    ] = None,
+    memory: Annotated[int | None, Param("Memory that the device has for the allocator.", "bytes", least=1)] = None,
     scale: Annotated[str, Param("Uses whose tensors have another size, such as activation=0.5.", check=_factors)] = "",
 ) -> Partial:
     """What would the allocator reserve with other settings, on another device, or with smaller tensors?
@@ -338,8 +336,3 @@ def what_if_sentences(rows: Result, **of: Any) -> Iterator[Sentence]:
 def _check_conf(conf: str) -> None:
     for each in _choices(conf):
         changed(AllocatorSettings(), each)
-
-
-def _check_memory(memory: int | None) -> None:
-    if memory is not None and memory <= 0:
-        raise UsageError(f"memory is {memory}; give the bytes that the device has")

@@ -10,7 +10,6 @@ import polars as pl
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.sweeps import greatest, level_statistics, time_at_least
 from kinetoscope.charts import Bars
-from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.queues import queues
@@ -57,7 +56,7 @@ def queue_length(
     select: Selection,
     *,
     full_at: Annotated[
-        int, Param("Length from which a queue is full and the next launch blocks the host.", check=_check)
+        int, Param("Length from which a queue is full and the next launch blocks the host.", least=1)
     ] = _CUDA_QUEUE_LENGTH,
 ) -> Partial:
     """How many launches wait in the queue of each stream, and for how long is it full?
@@ -111,8 +110,3 @@ def queue_length(
 
 
 ANALYSIS = Analysis("Queue length", queue_length, RESULT, chart=Bars("stream", "mean"))
-
-
-def _check(full_at: int) -> None:
-    if full_at < 1:
-        raise UsageError(f"full_at is {full_at}; a queue is full from 1 launch on")

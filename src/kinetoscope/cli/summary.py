@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from kinetoscope.cli.shared.open_job import chosen, opened
-from kinetoscope.cli.shared.options import Parser, add_document, add_question
+from kinetoscope.cli.shared.options import Parser, add_document, add_engine, add_reading, add_selection
 
 
 def run(arguments: list[str]) -> int:
     """Ask the analyses and draw the screen."""
     parser = Parser(prog="kinetoscope summary", description=__doc__)
-    add_question(parser, path=True)
+    add_reading(parser)
+    add_engine(parser)
+    add_selection(parser)
     add_document(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, _):

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.advisor.rule import JobView
+from kinetoscope.advisor.step_statistics import mean_of
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered
 from kinetoscope.model.analysis import Question
@@ -137,9 +138,9 @@ def communication_costs(job: JobView) -> CommunicationCosts:
     """The communication of the job's average step that nothing hides."""
     balance = job.ask("rank_balance").frame
     ranks = max(balance["rank"].n_unique(), 1)
-    exposed = _mean(balance["exposed_communication"])
-    waiting = _mean(balance["exposed_waiting"])
-    step = _mean(balance["duration"])
+    exposed = mean_of(balance["exposed_communication"])
+    waiting = mean_of(balance["exposed_waiting"])
+    step = mean_of(balance["duration"])
     # Where next to nothing is exposed no rule has anything to say, and nothing more is asked.
     quiet = exposed < _NEGLIGIBLE_STEP_SHARE * step or ranks < 2
     collectives = COLLECTIVES.empty()
@@ -179,11 +180,6 @@ _NEGLIGIBLE_STEP_SHARE: Final = 0.005
 _MIN_STEPS: Final = 4
 _COSTLY_SHARE, _OCCASIONAL_SHARE = 0.25, 0.5
 """A straggler is occasional if at most half of the steps cost a quarter of the worst step or more."""
-
-
-def _mean(values: pl.Series) -> float:
-    mean = values.mean()
-    return float(mean) if isinstance(mean, (int, float)) else 0.0
 
 
 def _stretch(start: float, end: float) -> Intervals:
@@ -326,7 +322,7 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
     table = table.join(hosts, on="group", how="left", nulls_equal=True)
     table = table.join(first, on=_GROUP_KEY, how="left", nulls_equal=True)
     table = table.with_columns(
-        computation=pl.lit(_mean(marks["computing"])),
+        computation=pl.lit(mean_of(marks["computing"])),
         halved=pl.lit(marks.group_by("rank").agg(pl.col("halved").mean())["halved"].min()),
     )
     return table.sort("exposed_transfer", *_GROUP_KEY, descending=[True, *[False] * len(_GROUP_KEY)], nulls_last=True)

@@ -11,6 +11,7 @@ import polars as pl
 from kinetoscope.advisor.evidence.communication import EARLY_WORK_SHARE, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import NO_SERVER, JobView, Rule
+from kinetoscope.advisor.step_statistics import mean_of
 from kinetoscope.advisor.wording import each_step, quoted
 from kinetoscope.views.sentences import measured, say
 
@@ -56,7 +57,7 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
         & pl.col("transfer").is_not_null()
         & (pl.col("kind").is_in(_JOINED) | ((pl.col("kind") == "all_reduce") & (pl.col("before") >= EARLY_WORK_SHARE)))
     )
-    idle = _mean(costs.balance["other"])
+    idle = mean_of(costs.balance["other"])
     for (_, kind, _), part in small.group_by(_GROUP_KEY, maintain_order=True):
         each = pl.col("calls") * pl.col("members")
         calls, size, took, exposed = part.select(
@@ -116,11 +117,6 @@ def _latency(part: pl.DataFrame, all_sizes: pl.DataFrame) -> float:
         return 0.5 * least if part["bytes"].n_unique() == 1 else least
     beyond = (pl.col("transfer") - pl.col("bytes") / best) * pl.col("calls")
     return max(float(part.select(beyond.sum() / pl.col("calls").sum()).item()), 0.0)
-
-
-def _mean(values: pl.Series) -> float:
-    mean = values.mean()
-    return float(mean) if isinstance(mean, (int, float)) else 0.0
 
 
 RULE = Rule("RANKS004", "Many small collectives", of_job=many_small_collectives, programs=NO_SERVER)

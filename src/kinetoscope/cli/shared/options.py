@@ -95,9 +95,9 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     add_chosen(group)
 
 
-def add_question(parser: argparse.ArgumentParser, *, path: bool = False) -> None:
-    """What is read and how, where the work is done, and what part is asked about."""
-    add_reading(parser, path=path)
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """How what is named is read, where the work is done, and what part is asked about."""
+    add_reading(parser, path=False)
     add_engine(parser)
     add_selection(parser)
 

@@ -23,7 +23,7 @@ _OUTPUT_FIRST: Final = ("c10d::alltoall_base_", "c10d::_allgather_base_", "c10d:
 
 def input_types(trace: Trace, rows: Int32s) -> Int64s:
     """Codes of the types of the inputs of each row: int64, −1 for none."""
-    return _of(trace, "input_types", rows)
+    return arguments.codes_where(trace, "input_types", rows)
 
 
 def types(trace: Trace, recorded: Int64s, *inputs: Int64s) -> tuple[Int64s, list[Element]]:
@@ -57,20 +57,13 @@ def shaped_elements(trace: Trace, span: Int32s, operator: Int32s) -> dict[str, I
     names = np.where(operator >= 0, trace.name[operator], -1)
     own = np.where(operator >= 0, rows_beginning(trace, KERNEL_OPERATORS, EventKind.HOST_OP)[operator], np.False_)
     both = np.isin(names, [code for text in _OUTPUT_FIRST if (code := trace.strings.code(text)) >= 0])
-    sent = _of(trace, "input_dims", span)
-    shapes = np.where(both, _of(trace, "input_dims", operator), -1)
+    sent = arguments.codes_where(trace, "input_dims", span)
+    shapes = np.where(both, arguments.codes_where(trace, "input_dims", operator), -1)
     first = _counted(trace, shapes, lambda dims: _product(dims[0]))
     second = _counted(trace, shapes, lambda dims: _product(dims[1]))
     whole = _counted(trace, sent, _total)
-    given = _counted(trace, np.where(own, _of(trace, "input_dims", operator), -1), _first)
+    given = _counted(trace, np.where(own, arguments.codes_where(trace, "input_dims", operator), -1), _first)
     return {"elements_in": np.select([whole >= 0, given >= 0], [whole, given], second), "elements_out": first}
-
-
-def _of(trace: Trace, name: str, rows: Int32s) -> Int64s:
-    codes = np.full(len(rows), -1, np.int64)
-    present = np.flatnonzero(rows >= 0)
-    codes[present] = arguments.codes(trace, name, rows[present])
-    return codes
 
 
 def _counted(trace: Trace, codes: Int64s, count: Callable[[Any], int | None]) -> Int64s:

@@ -6,7 +6,6 @@ lines of its payload, each of which begins with a tab.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from kinetoscope.model.compile.files import compile_files
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.strings import json_object
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 
@@ -113,10 +113,7 @@ def _record(line: str) -> tuple[str, str, str, int, int, Mapping[str, Any]] | No
     kind = next(iter(re.findall(r'\{"(\w+)":', match[2][:80])), "")
     if kind != ARTIFACT and kind not in _KINDS:
         return None
-    try:
-        record = json.loads(match[2])
-    except (ValueError, RecursionError):
-        return None
+    record = json_object(match[2])
     metadata = record.get(kind)
     if not isinstance(metadata, dict):
         return None

@@ -6,7 +6,6 @@ another form, is not known.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from kinetoscope.model.compile.generated_code import CallSite, GeneratedCode, GeneratedKernel
 from kinetoscope.model.execution.frames import SEPARATOR, CodeLocation, user_source
+from kinetoscope.model.trace.strings import json_object
 
 STACKS, MAPPINGS, GRAPH, LINES = "stack traces", "node mappings", "graph", "line map"
 """How a line is known, from the surest on: the stack traces of the kernel's nodes; the nodes that torch maps the kernel
@@ -173,7 +173,7 @@ def stack_of(text: str) -> str:
 def stack_tables(payload: str) -> dict[str, tuple[str, ...]]:
     """The stacks of each handle, from `inductor_provenance_tracking_kernel_stack_traces`."""
     stacks: dict[str, tuple[str, ...]] = {}
-    for handle, texts in _object(payload).items():
+    for handle, texts in json_object(payload).items():
         if isinstance(texts, list):
             known = [stack for text in texts if isinstance(text, str) and (stack := stack_of(text))]
             stacks[handle] = tuple(dict.fromkeys(known))
@@ -182,14 +182,14 @@ def stack_tables(payload: str) -> dict[str, tuple[str, ...]]:
 
 def node_tables(payload: str) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """Nodes of each handle, and Dynamo's of each of these, from `inductor_provenance_tracking_node_mappings`."""
-    tables = _object(payload)
+    tables = json_object(payload)
     return _texts(tables.get("cppCodeToPost")), _texts(tables.get("postToPre"))
 
 
 def line_tables(payload: str) -> dict[str, tuple[tuple[int, str], ...]]:
     """Stretches of lines with one stack, for each generated file by its name: what our recorder writes."""
     tables: dict[str, tuple[tuple[int, str], ...]] = {}
-    for file, rows in _object(payload).items():
+    for file, rows in json_object(payload).items():
         if isinstance(rows, list):
             pairs = [row for row in rows if isinstance(row, list) and len(row) == 2]
             known = [(line, stack_of(str(text))) for line, text in pairs if isinstance(line, int)]
@@ -221,14 +221,6 @@ def modules_of_inputs(dynamo: PrintedGraph, inputs: tuple[str, ...]) -> dict[str
     short = ((name, given[:_MAX_NAME_CHARACTERS]) for name, given in zip(inputs, dynamo.inputs, strict=True))
     matches = {name: _PARAMETER.match(given) for name, given in short}
     return {name: match[1].replace("_modules_", ".") for name, match in matches.items() if match}
-
-
-def _object(payload: str) -> dict[str, Any]:
-    try:
-        value = json.loads(payload)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _texts(table: Any) -> dict[str, tuple[str, ...]]:

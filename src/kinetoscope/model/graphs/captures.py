@@ -173,7 +173,7 @@ def captured_graphs(trace: Trace, recording: int) -> list[CapturedGraph]:
     name = _hashed(trace, every.kernel, demangled)  # launches name kernels as the file has them
     shape = _shapes(trace, every.shape)
     op = enclosing_op(trace)[every.launch]
-    columns = np.where(op >= 0, trace.name[op], -1), np.where(op >= 0, arguments.codes(trace, "input_dims", op), -1)
+    columns = np.where(op >= 0, trace.name[op], -1), arguments.codes_where(trace, "input_dims", op)
     content = [_hashed(trace, codes) for codes in columns]
     in_url = _SIZE_IN_URL.search(trace.source.url.replace("\\", "/")) if recording >= 0 else None
     result = []
@@ -289,7 +289,7 @@ def _spans(trace: Trace, rows: Int64s) -> Int32s:
 
 def _shapes(trace: Trace, rows: Int32s) -> Int64s:
     grid, block = (
-        _hashed(trace, np.where(rows >= 0, arguments.codes(trace, key, rows), -1), lambda text: text.replace(" ", ""))
+        _hashed(trace, arguments.codes_where(trace, key, rows), lambda text: text.replace(" ", ""))
         for key in ("grid", "block")
     )
     return np.where((grid != UNKNOWN_TEXT) & (block != UNKNOWN_TEXT), grid * 31 + block, UNKNOWN_TEXT)

@@ -78,7 +78,7 @@ class Contexts:
 
     def _of_others(self, need: Need, rows: Int32s) -> Context:
         """The arguments of other calls, one for each, by their rows; −1 for none."""
-        codes = tuple(_codes_where(self._trace, name, rows) for name in _COLUMNS)
+        codes = tuple(arguments.codes_where(self._trace, name, rows) for name in _COLUMNS)
         return Context(codes, lambda *each: {need: self._read(*each)})
 
     def _read(self, *codes: int) -> Arguments | None:
@@ -171,14 +171,6 @@ def _next_op(trace: Trace, rows: Int32s) -> Int32s:
         mine = np.flatnonzero(trace.track[rows] == track)
         place = np.searchsorted(trace.start[here], trace.end[rows[mine]])
         result[mine] = np.append(here, np.int32(-1))[place]
-    return result
-
-
-def _codes_where(trace: Trace, name: str, rows: Int32s) -> Int64s:
-    """Codes of an argument of some rows, −1 where there is no row."""
-    result = np.full(len(rows), -1, np.int64)
-    present = np.flatnonzero(rows >= 0)
-    result[present] = arguments.codes(trace, name, rows[present])
     return result
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,6 +18,7 @@ from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.rounding import rounded, segment_bytes
 from kinetoscope.model.snapshot.segment_history import segment_history
 from kinetoscope.model.snapshot.snapshot import FREE_COMPLETED, NONE, OUT_OF_MEMORY, SHRINKING, Snapshot
+from kinetoscope.model.trace.strings import json_object
 from kinetoscope.model.trace.trace import Trace
 
 OUT_OF_MEMORY_NOTE: Final = "out of memory "
@@ -75,11 +75,8 @@ def total_memory(trace: Trace, snapshot: Snapshot, device: int) -> int | None:
     for code in np.unique(snapshot.annotations.name)[::-1].tolist():
         name = snapshot.strings.label(code)
         if name.startswith(OUT_OF_MEMORY_NOTE):
-            try:
-                facts = json.loads(name.removeprefix(OUT_OF_MEMORY_NOTE))
-            except ValueError:
-                continue
-            if isinstance(facts, dict) and facts.get("device") == device and isinstance(facts.get("total"), int):
+            facts = json_object(name.removeprefix(OUT_OF_MEMORY_NOTE))
+            if facts.get("device") == device and isinstance(facts.get("total"), int):
                 return int(facts["total"])
     return next((each.memory for each in devices(trace) if each.number == device and each.memory), None)
 

@@ -8,7 +8,6 @@ the history has no stack; of that, blocks with the sizes of the gradients are pa
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +46,7 @@ from kinetoscope.model.snapshot.snapshot import (
     private_pools,
 )
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.strings import json_object
 from kinetoscope.model.trace.trace import Trace
 
 EVIDENCE: Final = ("stack", "annotation", "trace", "lifetime", "size", "pool")
@@ -382,9 +382,5 @@ def _of_metadata(snapshot: Snapshot, events: SnapshotEvents) -> Int8s:
 
 
 def _pass_named(text: str) -> int:
-    try:
-        annotated = json.loads(text)
-    except (ValueError, RecursionError):
-        return NONE
-    phase = annotated.get("phase") if isinstance(annotated, dict) else None
+    phase = json_object(text).get("phase")
     return _PASS_NAMES.get(phase, NONE) if isinstance(phase, str) else NONE

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, any_of
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, any_of, scattered
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING
 from kinetoscope.model.trace.trace import Trace
 
@@ -175,3 +175,9 @@ def codes(trace: Trace, name: str, rows: Int32s | None = None) -> Int64s:
         every = np.arange(len(trace), dtype=np.int32) if rows is None else rows
         np.copyto(result, trace.captured.configuration_of(every, name), where=result < 0)
     return result
+
+
+def codes_where(trace: Trace, name: str, rows: Int32s) -> Int64s:
+    """The same, −1 also where there is no row (a negative one)."""
+    present = rows >= 0
+    return scattered(len(rows), present, codes(trace, name, rows[present]), np.int64)

@@ -307,6 +307,15 @@ def value_of(text: str) -> Any:
         return text
 
 
+def json_object(text: str | bytes) -> dict[str, Any]:
+    """The JSON object that a text is; an empty one where it is none, or is nested too deeply to be decoded."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def number(text: str) -> int | float | str:
     """A number of JSON, NaN or an infinity however spelled; any other word comes back as it is."""
     match = _NUMBER.fullmatch(text)

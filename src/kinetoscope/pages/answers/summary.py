@@ -55,7 +55,7 @@ def of_run(
         advice: the findings, where the rules were asked.
         memory: what is said of memory snapshots.
     """
-    of, steps = digest(path, results), results["step_breakdown"]
+    of = digest(path, results)
     most = _MAX_NOTES - bool(of.ranks)
     more = len(of.health) - most
     return Page(

@@ -6,7 +6,6 @@ that steps can be selected as in any trace.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.strings import json_object
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.reader import Reader
@@ -115,11 +115,8 @@ def _distinct(codes: Int32s) -> list[int]:
 
 def _step(metadata: str) -> int | None:
     """The number of the step that a text of metadata names."""
-    try:
-        facts = json.loads(metadata)
-    except (ValueError, RecursionError):
-        return None
-    numbers = [facts[key] for key in _STEP_KEYS if key in facts] if isinstance(facts, dict) else []
+    facts = json_object(metadata)
+    numbers = [facts[key] for key in _STEP_KEYS if key in facts]
     return next((number for number in numbers if type(number) is int and number >= 0), None)
 
 

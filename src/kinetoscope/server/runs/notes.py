@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from kinetoscope.model.trace.strings import json_object
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.server.errors import BadValueError, ForbiddenError, MissingError, RefusedError
 from kinetoscope.server.json_encoding import MAX_INTEGER
@@ -202,13 +203,10 @@ def change(notes: Notes, body: bytes) -> None:
     Raises:
         RefusedError: it is no such JSON, or it cannot be done.
     """
-    try:
-        request: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        request = None
-    if isinstance(request, dict) and "note" in request:
+    request = json_object(body)
+    if "note" in request:
         notes.put(TimelineNote.of(request["note"]))
-    elif isinstance(request, dict) and isinstance(request.get("delete"), str):
+    elif isinstance(request.get("delete"), str):
         notes.delete(request["delete"], _integer(request, "revision"))
     else:
         raise BadValueError("the body is JSON with a note, or with the id of one to delete")

@@ -7,7 +7,6 @@ for files, too. What passes is run in a process of its own, within bounds (`apar
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from kinetoscope.model.job import Job
 from kinetoscope.model.tables.sql import sql
+from kinetoscope.model.trace.strings import json_object
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import BadValueError, ForbiddenError
 from kinetoscope.server.sql.process import ChildProcess
@@ -76,11 +76,8 @@ def ticket_to_stop(body: bytes) -> str:
 
 def _json_with(body: bytes, key: str) -> dict[str, Any]:
     """The object in a body, which has a text under this key."""
-    try:
-        request: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        request = None
-    if not isinstance(request, dict) or not isinstance(request.get(key), str):
+    request = json_object(body)
+    if not isinstance(request.get(key), str):
         raise BadValueError(f'the body is JSON with a text "{key}"')
     return request
 
