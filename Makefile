@@ -91,7 +91,11 @@ gpu-judge: $(VENV)/.dev ## without a device: what came back, as one table (ARGS=
 	@PYTHONPATH=. $(BIN)/python -m tools.gpu judge $(ARGS)
 
 .PHONY: check lint types imports pages bundle
-check: types lint imports pages bundle ## lint, format, types, who imports whom, generated pages and bundle
+check: $(VENV)/.dev ## lint, format, types, who imports whom, generated pages and bundle
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(TOGETHER) types lint imports pages bundle
+
+# The lines of each in one piece, where make can.
+TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
