@@ -19,6 +19,7 @@ from kinetoscope.readers.json import probe
 from tests import drawn
 from tests.catalog.samples import BUNDLED
 from tests.conftest import DEMO
+from tests.notes import codes
 
 MM = drawn.op("aten::mm", 0, 10)
 
@@ -92,7 +93,7 @@ def test_an_unfinished_recording_is_read_where_there_is_nothing_else(tmp_path: P
     (tmp_path / EXPORT.replace(".part", ".gz.part")).write_bytes(b"half")
     job = read(tmp_path)
     assert files(job) == [(EXPORT, 0, 0)]
-    assert any("has not been finished" in note for note in job.notes)
+    assert "UNFINISHED_RECORDING" in codes(job.notes)
 
 
 def test_unfinished_recordings_beside_traces_are_left_out_and_said(tmp_path: Path) -> None:
@@ -362,7 +363,7 @@ def test_json_that_is_no_trace_is_left_out_and_named(tmp_path: Path) -> None:
     assert files(job) == [("trace.json", 0, 0)]
     [note] = job.notes
     others = ["config.json (a JSON object", "empty.json (an empty file)", "notebook.json (a Jupyter notebook)"]
-    assert note.startswith("Not a trace and left out: ")
+    assert note.code == "NO_TRACE"
     assert all(other in note for other in others)
     assert trace_info(job).notes == (note,)
 

@@ -12,6 +12,7 @@ from kinetoscope import Selection, annotations, read
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.nesting import around, whole
+from tests.notes import codes
 
 WORK = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
 HOST = ("calls", "host_total", "host_self")
@@ -233,7 +234,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert note == "No annotations were recorded (`with torch.profiler.record_function(name):` makes one)."
     job = drawn.job(tmp_path, drawn.annotation("a", 0, 5), drawn.kernel("k", 0, 5, 1))
     result = annotations(job, by="stream")
-    assert result.notes == ("Annotations have no shadows on streams in this file: see by=launch.",)
+    assert codes(result.notes) == ["NO_SHADOWS"]
     assert result.frame.select("device_span", "work", "device_total").row(0) == (None, None, None)
 
 

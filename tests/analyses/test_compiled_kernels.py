@@ -15,6 +15,7 @@ from kinetoscope.model.compile.kernels import compiled_calls
 from kinetoscope.model.job import Job
 from tests.drawn import Event, annotation, kernel, launch, op, python, written
 from tests.model.compile.drawn_files import ADD, NORM, compiled, log, printed, record, triton
+from tests.notes import codes
 
 MM = "ampere_sgemm_32x32"
 
@@ -126,7 +127,7 @@ def test_without_files_a_kernel_has_what_its_name_says(tmp_path: Path) -> None:
         (ADD, "fused", "add_relu", None, None),
         (NORM, "fused", "native_layer_norm", None, None),
     ]
-    assert any("No file of torch.compile" in note for note in answer.notes)
+    assert "NO_COMPILE_FILES" in codes(answer.notes)
 
 
 def test_a_kernel_whose_call_is_no_operator_is_told_by_its_launch(tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ def test_other_faces_have_the_lines_and_the_modules(tmp_path: Path) -> None:
 def test_a_program_without_compiled_code_has_no_rows(tmp_path: Path) -> None:
     answer = compiled_kernels(job(tmp_path, [op("aten::add", 0, 10)]))
     assert answer.frame.is_empty()
-    assert answer.notes == ("No compiled code ran: the program does not use torch.compile.",)
+    assert codes(answer.notes) == ["NO_COMPILED_CODE"]
 
 
 @given(st.lists(st.lists(st.sampled_from([ADD, NORM, "aten::mm"]), min_size=1, max_size=6), min_size=1, max_size=4))

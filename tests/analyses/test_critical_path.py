@@ -149,7 +149,7 @@ def test_what_if_says_what_a_change_would_bring(tmp_path: Path) -> None:
 def test_what_if_is_of_whole_steps(tmp_path: Path) -> None:
     result = critical_path(drawn.job(tmp_path, *STEP), what_if="gemm=0", select=Selection(time=(0, 50)))
     assert result.frame.select("duration", "what_if").rows() == [(50, None)]
-    assert result.notes[-1] == "What if is of whole steps: with a range of time its columns are empty."
+    assert result.notes[-1].code == "WHAT_IF_OF_STEPS"
 
 
 def test_a_question_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from kinetoscope import Selection, devices, read
 from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
+from tests.notes import codes
 
 H100 = {"id": 1, "name": "H100", "totalGlobalMem": 85 << 30, "computeMajor": 9, "computeMinor": 0, "numSms": 132}
 
@@ -18,7 +19,7 @@ def test_each_device_that_was_used_is_a_row(tmp_path: Path) -> None:
         (0, "node7", 1, 1, 1, "H100", 85 << 30, "9.0", 132),
         (0, "node7", 1, 2, None, None, None, None, None),
     ]
-    assert result.notes == ("The file does not describe the devices that were used: what is not stated is null.",)
+    assert codes(result.notes) == ["DEVICES_NOT_DESCRIBED"]
     assert devices(job, select=Selection(devices=(1,))).frame["device"].to_list() == [1]
 
 

@@ -80,7 +80,7 @@ def test_delays_that_are_not_known_are_null(tmp_path: Path) -> None:
 
 def test_without_launches_there_are_no_rows(tmp_path: Path) -> None:
     nothing = launch_statistics(drawn.job(tmp_path, *EVENTS), select=Selection(time=(500, 600)))
-    assert nothing.notes[-1] == "No launch is selected."
+    assert nothing.notes[-1].code == "NO_LAUNCHES_SELECTED"
 
 
 def test_what_is_waiting_of_it_is_said(tmp_path: Path) -> None:

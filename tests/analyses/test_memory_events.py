@@ -80,7 +80,7 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
     )
     old = memory_events(job(tmp_path, memory(1, 5), memory(2, -5)))
     assert len(old) == 0
-    assert old.notes[0].startswith("The file has no addresses of memory")
+    assert old.notes[0].code == "MEMORY_UNPAIRED"
     step = annotation("ProfilerStep#1", 0, 9)
     assert memory_events(job(tmp_path, step, memory(1, 5, Addr=1), memory(2, -5))).notes == (
         "1 of 2 records of memory have no address and are in no row.",

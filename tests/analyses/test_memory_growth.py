@@ -81,7 +81,7 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
     assert (len(none), none.notes) == (0, ("Memory was not recorded (profile_memory=True records it).",))
     unmarked = memory_growth(job(tmp_path, op("a", 0, 9), memory(1, 5)))
     assert unmarked.notes[0].startswith("No steps were marked")
-    assert unmarked.notes[1].startswith("The file has no addresses")
+    assert unmarked.notes[1].code == "MEMORY_UNPAIRED"
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=3, max_size=20))

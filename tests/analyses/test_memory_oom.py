@@ -15,6 +15,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.reading import read
 from tests import drawn
 from tests.model.memory.test_failed_requests import FULL, GRAPHS
+from tests.notes import codes
 from tests.snapshots.allocator import OutOfMemory, Settings
 from tests.snapshots.process import Process
 from tests.snapshots.stacks import python
@@ -80,7 +81,7 @@ def test_live_data_is_certain_only_where_the_device_is_known(tmp_path: Path) -> 
     job = job_of(tmp_path, process)
     alone = memory_oom(job)
     assert alone.frame.row(0, named=True)["confidence"] == "medium"
-    assert any("Give the text" in note for note in alone.notes)
+    assert "GIVE_ERROR" in codes(alone.notes)
     told = memory_oom(job, error=f"Traceback …\n{error}").frame
     assert told.select("verdict", "confidence").row(0) == ("live data", "high")
     assert told.filter(kind="request").height == 1  # the text is of the same request

@@ -15,6 +15,7 @@ from kinetoscope.model.snapshot.replay import level
 from kinetoscope.views.exports.files import to_bytes
 from tests.conftest import few_examples
 from tests.drawn import Event, annotation, job, memory, op, python
+from tests.notes import codes
 from tests.snapshots import stacks as frames
 from tests.snapshots.allocator import Settings
 from tests.snapshots.process import Process
@@ -108,7 +109,7 @@ def test_without_addresses_only_the_height_is_known(tmp_path: Path) -> None:
 
 def test_nothing_in_use_is_said(tmp_path: Path) -> None:
     drawn = [op("a", 0, 5), memory(1, 5, **{"Addr": 1, "Total Allocated": 5})]
-    assert memory_peak(job(tmp_path, *drawn), at=0).notes == ("Nothing was in use on cpu.",)
+    assert codes(memory_peak(job(tmp_path, *drawn), at=0).notes) == ["NOTHING_IN_USE"]
     assert memory_peak(job(tmp_path, op("a", 0, 5))).notes == (
         "Memory was not recorded (profile_memory=True records it).",
     )

@@ -99,4 +99,4 @@ def test_nothing_selected_is_not_nothing_recorded(tmp_path: Path) -> None:
     nobody = Selection(annotation="forward")
     result = temporal_breakdown(drawn.job(tmp_path, drawn.annotation("forward", 0, 1), *WORK), select=nobody)
     assert len(result) == 0
-    assert result.notes[-1] == "No device work was selected."
+    assert result.notes[-1].code == "NO_WORK_SELECTED"

@@ -35,7 +35,7 @@ def answers(job: Job) -> None:
             with suppress(UsageError):
                 is_sound(analysis(job, select=select))
     advice = advise(job)
-    assert not [note for note in advice.notes if note.startswith("Rule ")]
+    assert not [note for note in advice.notes if note.code == "RULE_FAILED"]
     for finding in advice.findings:
         is_whole(finding, job)
 

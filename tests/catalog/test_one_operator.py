@@ -67,8 +67,8 @@ def test_an_operator_has_one_share_on_all_faces(tmp_path: Path) -> None:
 
     stacks = operator_stacks(job).frame
     assert host_self(stacks) == plain
-    [top] = [block for block in summary(job).blocks if isinstance(block, BarsBlock)]
-    assert {bar.name: bar.share for bar in top.bars}[UPDATE] == update / steps
+    [most] = [block for block in summary(job).blocks if isinstance(block, BarsBlock)]
+    assert {bar.name: bar.share for bar in most.bars}[UPDATE] == update / steps
     assert set(stacks["file"].drop_nulls()) == {"train.py", "net.py"}, "nothing of the recorder"
 
     frames = flame(job, weight="host").frame

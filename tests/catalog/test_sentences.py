@@ -126,7 +126,7 @@ def test_each_number_of_the_summary_is_in_its_table(job: Job) -> None:
 
 def spread_of(page: Page) -> Iterator[GridRow]:
     """The rows of steps or ranks."""
-    yield from (row for block in page.blocks if isinstance(block, GridBlock) for row in block.grid.rows)
+    yield from (row for block in page.blocks if isinstance(block, GridBlock) for row in block.rows)
 
 
 def test_each_number_of_a_finding_is_one_of_its_facts(file: Path) -> None:

@@ -19,6 +19,7 @@ from kinetoscope.errors import BrokenTraceError, NotATraceError
 from kinetoscope.readers import registry
 from kinetoscope.readers.registry import READERS, recognised
 from kinetoscope.reading import read
+from tests.notes import codes
 from tests.readers import servers
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
@@ -114,7 +115,7 @@ def test_a_folder_may_hold_files_of_that_name_that_are_something_else(csv_spans:
     (csv_spans / "prices.csv").write_bytes(b"fruit,price\npear,2\n")
     job = read(csv_spans)
     assert [each.name for each in job.sources] == ["run.csv"]
-    assert job.notes == ("Not a trace and left out: prices.csv (plain text).",)
+    assert codes(job.notes) == ["NO_TRACE"]
 
 
 @pytest.mark.parametrize(

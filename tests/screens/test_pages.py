@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +38,7 @@ from kinetoscope.pages.blocks import (
     Stack,
     TimelinesBlock,
 )
-from kinetoscope.pages.grid import Grid, GridBlock, GridRow
+from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.screens import html, markdown, terminal
 from kinetoscope.screens.grid import grid, note_of
 from kinetoscope.screens.html import html as html_of
@@ -61,8 +62,8 @@ HOSTILE: tuple[Block, ...] = (
     IcicleBlock(EVIL, [EVIL, EVIL], [-1, 0], [2.0, 1.0], ["host", "host"]),
     ChartBlock(EVIL, {}, sketch=[Sketch(EVIL, EVIL, "host", [0, 1], [1, 2]), Sketch("", EVIL, "")]),
     SourceBlock(EVIL, EVIL, [blocks.LineTime(1, 1.0, 1.0, EVIL)]),
-    GridBlock(EVIL, Grid((EVIL, EVIL), [GridRow((EVIL, EVIL), "host", about=(EVIL,))], named=True, rest=EVIL)),
-    GridBlock(EVIL, Grid(("", ""), [GridRow((EVIL, EVIL), "host", 1.0, 2.0, strong=True)], start=0.5)),
+    GridBlock(EVIL, (EVIL, EVIL), [GridRow((EVIL, EVIL), "host", about=(EVIL,))], named=True, rest=EVIL),
+    GridBlock(EVIL, ("", ""), [GridRow((EVIL, EVIL), "host", 1.0, 2.0, strong=True)], start=0.5),
     ControlsBlock([Control(EVIL, EVIL, EVIL, [(EVIL, EVIL), ("other", EVIL)])], EVIL),
 )
 
@@ -139,6 +140,33 @@ def test_a_grid_is_drawn_with_a_bar_on_one_scale() -> None:
         "| `a` | 1 | 4.00 ms | 80.0% |",
         "| `b` | 12 | 1.00 ms | 20.0% |",
     ]
+
+
+def test_a_title_that_is_longer_than_names_stands_above_the_heads() -> None:
+    stacks = [Stack(str(step), [1e6, 2e6]) for step in range(2)]
+    made = Page("x", "", "", blocks=[ColumnsBlock("A title of more than 24 cells", [*map(part, "ab")], stacks)])
+    assert without_colour(lines(made, width=60)).splitlines()[:2] == [
+        "A title of more than 24 cells",
+        "       all        b        a",
+    ], "and what takes most is first"
+
+
+def part(label: str) -> Part:
+    return Part("host", label, 0.0)
+
+
+def test_numbers_of_one_column_stand_below_each_other() -> None:
+    rows = [GridRow(("a", "+1.50 s")), GridRow(("b", "+<0.001 s"))]
+    made = Page("x", "", "", blocks=[GridBlock("", ("", "change"), rows)])
+    assert without_colour(lines(made, width=60)).splitlines()[1:] == ["a    +1.50 s", "b  +<0.001 s"]
+
+
+def test_rows_of_several_cycles_say_of_which(tmp_path: Path) -> None:
+    for number in (1, 2):
+        shutil.copy(RUN, tmp_path / f"host_7.{number}000000000000.pt.trace.json.gz")
+    tables = [block for block in page(tmp_path, "memory").blocks if isinstance(block, RowsBlock) and block.rows]
+    assert tables
+    assert all("cycle" in [head.name for head in table.columns] for table in tables)
 
 
 def test_a_page_shows_itself() -> None:

@@ -76,12 +76,15 @@ class _Asked:
 
 
 def _arrangement(block: TableBlock, result: Result) -> Arrangement:
+    """What the block says of rows and columns; which trace a row is of is a column where there are several."""
+    traces = [name for name in ("rank", "cycle") if name in result.schema and result.frame.n_unique(name) > 1]
+    columns = dict.fromkeys([*traces, *block.columns]) if block.columns else {}
     column, _, rest = block.filter.partition(":")
     operation, _, value = rest.partition(":")
     return Arrangement(
         filters=((column, operation, value),) if block.filter else (),
         sort=tuple((name.removeprefix("-"), name.startswith("-")) for name in block.sort.split(",") if name),
-        columns=tuple(name for name in block.columns if name in result.schema),
+        columns=tuple(name for name in columns if name in result.schema),
     )
 
 

@@ -71,6 +71,10 @@ _SPLIT_UNKNOWN_DOC: Final = (
 )
 
 
+_SAID: Final = ("STRAGGLERS", "NO_COLLECTIVES")
+"""Codes of notes that the sentence, or another note, says."""
+
+
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of how the ranks work together."""
     del params
@@ -84,7 +88,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         _sentence(results, ranks),
         (f"{grouped(ranks)} rank{'s' * (ranks > 1)}", *_groups(results["collectives"])),
         tuple(_blocks(results)),
-        tuple(dict.fromkeys(note for each in results.values() for note in each.notes if note.code != "STRAGGLERS")),
+        tuple(dict.fromkeys(note for each in results.values() for note in each.notes if note.code not in _SAID)),
     )
 
 

@@ -15,9 +15,8 @@ from kinetoscope.pages.blocks import FindingRow, FindingsBlock, Link, NoteBlock,
 from kinetoscope.pages.documents import finding_text
 from kinetoscope.views.sentences import join
 
-_METHOD_NOTE = (
-    f"The whole bar is the average step; its dark end is the least, its light end the most at stake. {METHOD}"
-)
+BAR_NOTE: Final = "The whole bar is the average step; its dark end is the least, its light end the most at stake. "
+"""Words on the picture of findings."""
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
@@ -29,7 +28,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     others = [_row(each, about, advice, len(job.ranks)) for each in advice.findings if each not in advice.timed]
     blocks: list[FindingsBlock | NoteBlock] = []
     if timed or not others:  # else what other pages show of this one would be empty
-        blocks.append(FindingsBlock("", timed, advice.step, advice, note=_METHOD_NOTE, width="full"))
+        blocks.append(FindingsBlock("", timed, advice.step, advice, note=BAR_NOTE + METHOD, width="full"))
     if others:
         blocks.append(FindingsBlock("Without time at stake", others, advice.step, advice, width="full"))
     return Page("findings", "What to change", advice.headline, (), tuple(blocks), advice.notes)

@@ -1,4 +1,4 @@
-"""A small table of text with a bar in each line: the block of what is drawn without a browser alone."""
+"""A small table of text with a bar in each line: what is drawn without a browser alone."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class GridRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """Heads and rows.
+class GridBlock(Block):
+    """Heads and rows that a page composes itself; the form in which most kinds of blocks are text.
 
     Attributes:
         heads: of the columns, as many as a row has cells.
@@ -43,17 +43,10 @@ class Grid:
         start: where the axis of the bars begins.
     """
 
+    title: str
     heads: Sequence[str]
     rows: Sequence[GridRow]
     named: bool = False
     rest: str = ""
     whole: bool = False
     start: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class GridBlock(Block):
-    """A grid that a page composes itself."""
-
-    title: str
-    grid: Grid

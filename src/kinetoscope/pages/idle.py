@@ -89,17 +89,18 @@ def _tables(*, idle: bool, launched: bool) -> Iterator[TableBlock]:
     yield TableBlock("Waits of the host", "synchronizations")
 
 
-def _together(idle: pl.DataFrame) -> pl.DataFrame:
-    """The rows of many devices as one for each reason; where is that of the longest gap."""
+def _together(idle: pl.DataFrame, *apart: str) -> pl.DataFrame:
+    """The rows as one for each reason, and for each of `apart`; where is that of the longest gap."""
+    keys = [*apart, "reason", "detail"]
     longest = pl.all().sort_by("longest", descending=True).first()
-    ends = idle.group_by("reason", "detail", maintain_order=True).agg(longest).drop("time", "gaps")
-    sums = idle.group_by("reason", "detail").agg(pl.col("time", "gaps").sum())
-    return ends.join(sums, on=["reason", "detail"], nulls_equal=True)
+    ends = idle.group_by(keys, maintain_order=True).agg(longest).drop("time", "gaps")
+    sums = idle.group_by(keys).agg(pl.col("time", "gaps").sum())
+    return ends.join(sums, on=keys, nulls_equal=True)
 
 
 def _reasons(job: Job, idle: Result) -> BarsBlock:
     many = idle.frame.n_unique(["rank", "device"]) > _MAX_DEVICES_APART
-    rows = (_together(idle.frame) if many else idle.frame).sort("time", descending=True)
+    rows = _together(idle.frame, *(() if many else ("rank", "device"))).sort("time", descending=True)
     total = rows.get_column("time").sum() or 1
     several = not many and rows.n_unique(["rank", "device"]) > 1
     labels = device_labels(job) if several else {}

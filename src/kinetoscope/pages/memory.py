@@ -229,7 +229,7 @@ def _picture(job: Job, curve: pl.DataFrame, by: str) -> ChartBlock:
         for owner, (label, values) in zip(_owners(owned), [base, *owned], strict=True)
         if values.any() or not owned
     ]
-    note = "Drag over the picture to choose a range of time; the tables then count what happens in it."
+    note = "Drag over the picture to choose a range of time, in which the tables then count."
     return curves(
         f"In use, by {dict(_GROUPINGS)[by]}",
         lines,

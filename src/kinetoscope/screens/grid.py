@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages.blocks import (
     AllocatorBlock,
     BarsBlock,
@@ -21,7 +22,7 @@ from kinetoscope.pages.blocks import (
     Sketch,
     SourceBlock,
 )
-from kinetoscope.pages.grid import Grid, GridBlock, GridRow
+from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.views.charts.series import ChartLine, columns
 from kinetoscope.views.numbers import MISSING, grouped, scale, shown
 from kinetoscope.views.terminal.bars import HEIGHTS, sparkline
@@ -37,9 +38,9 @@ MAX_ROWS: Final = 16
 """Lines of a tree, of columns or of a file."""
 
 
-def grid(block: Block) -> Grid | None:
+def grid(block: Block) -> GridBlock | None:
     """The block as a grid; None where it has another form, or nothing to show."""
-    make: Callable[[Any], Grid] | None = _MAKERS.get(type(block))
+    make: Callable[[Any], GridBlock] | None = _MAKERS.get(type(block))
     made = None if make is None else make(block)
     return made if made is not None and made.rows else None
 
@@ -67,7 +68,7 @@ def share_text(share: float | None) -> str:
     return shown(share, "fraction") if share >= MIN_SHOWN_SHARE or share == 0 else "<0.1%"
 
 
-def _of_bars(block: BarsBlock) -> Grid:
+def _of_bars(block: BarsBlock) -> GridBlock:
     unit = scale([bar.value for bar in block.bars], block.unit)
     counted = all(bar.calls is not None for bar in block.bars)
     compared = any(bar.before is not None for bar in block.bars)
@@ -94,21 +95,22 @@ def _of_bars(block: BarsBlock) -> Grid:
         )
         for bar in block.bars
     ]
-    return Grid(["", *heads], rows, named=True)
+    return GridBlock("", ["", *heads], rows, named=True)
 
 
 _HEADS: Final = {"ns": "time", "bytes": "size"}
 
 
-def _of_columns(block: ColumnsBlock) -> Grid:
+def _of_columns(block: ColumnsBlock) -> GridBlock:
     """The sum of each column; of many as one curve."""
     totals = [sum(value or 0 for value in stack.values) for stack in block.stacks]
     unit = scale(totals, block.unit)
     if len(totals) > MAX_ROWS:
         least, most = unit.text(min(totals)), unit.with_unit(max(totals))
         ends = f"{block.stacks[0].label} – {block.stacks[-1].label}"
-        return Grid(["", "", ""], [GridRow([ends, _curve(range(len(totals)), totals), f"{least} – {most}"])])
-    parts = [place for place in range(len(block.parts)) if any(stack.values[place] for stack in block.stacks)]
+        return GridBlock("", ["", "", ""], [GridRow([ends, _curve(range(len(totals)), totals), f"{least} – {most}"])])
+    sums = [sum(stack.values[place] or 0 for stack in block.stacks) for place in range(len(block.parts))]
+    parts = sorted((place for place, time in enumerate(sums) if time), key=lambda place: -sums[place])
     rows = [
         GridRow(
             [
@@ -122,13 +124,13 @@ def _of_columns(block: ColumnsBlock) -> Grid:
         )
         for stack, total in zip(block.stacks, totals, strict=True)
     ]  # fmt: skip
-    return Grid(["", "all", *(block.parts[place].label for place in parts)], rows)
+    return GridBlock("", ["", "all", *(block.parts[place].label for place in parts)], rows)
 
 
-def _of_facts(block: FactsBlock) -> Grid:
+def _of_facts(block: FactsBlock) -> GridBlock:
     rows = [GridRow([fact.label, *(cell_text(cell) for cell in fact.cells)]) for fact in block.facts]
     wide = max((len(row.cells) for row in rows), default=1) - 1
-    return Grid(["", *block.heads, *[""] * (wide - len(block.heads))], rows, whole=True)
+    return GridBlock("", ["", *block.heads, *[""] * (wide - len(block.heads))], rows, whole=True)
 
 
 def cell_text(cell: Cell) -> str:
@@ -136,18 +138,18 @@ def cell_text(cell: Cell) -> str:
     return cell.text or shown(cell.value, cell.unit)
 
 
-def _of_chart(block: ChartBlock) -> Grid:
+def _of_chart(block: ChartBlock) -> GridBlock:
     curves = [line for line in block.sketch if len(line.x)]
     if not curves:
-        return Grid(
-            ["", ""], [GridRow([line.label, line.text], line.kind, line.low, line.high) for line in block.sketch]
+        return GridBlock(
+            "", ["", ""], [GridRow([line.label, line.text], line.kind, line.low, line.high) for line in block.sketch]
         )
     first, last = min(line.x[0] for line in curves), max(line.x[-1] for line in curves)
     drawn = curves[:MAX_ROWS]
     rows = [GridRow([line.label, _of_sketch(line, first, last), line.text], line.kind) for line in drawn]
     rest = [f"{len(curves) - len(drawn)} more"] if len(curves) > len(drawn) else []
     below = [line.text for line in block.sketch if not len(line.x)]
-    return Grid(["", "", ""], rows, rest="; ".join(below + rest))
+    return GridBlock("", ["", "", ""], rows, rest="; ".join(below + rest))
 
 
 def _of_sketch(line: Sketch, first: float, last: float) -> str:
@@ -163,10 +165,10 @@ def _curve(x: Sequence[float], y: Sequence[float | None], ends: tuple[float, flo
     return sparkline(columns(ChartLine("", np.arange(len(at)), at, values), first, last, cells, steps=False))
 
 
-def _of_icicle(block: IcicleBlock) -> Grid:
+def _of_icicle(block: IcicleBlock) -> GridBlock:
     """The widest nodes of the tree, each below its parent."""
     if not len(block.value):
-        return Grid([""], [])
+        return GridBlock("", [""], [])
     drawn = set(sorted(range(len(block.value)), key=lambda node: (-block.value[node], node))[:MAX_ROWS])
     below: dict[int, list[int]] = {}
     for node in sorted(drawn, key=lambda node: (-block.value[node], node)):
@@ -192,12 +194,16 @@ def _of_icicle(block: IcicleBlock) -> Grid:
     left = len(block.value) - len(rows)
     now, before = ("before", "now") if block.wide == "before" else ("now", "before")
     heads = [before, now] if len(block.other) else [_HEADS.get(block.unit, "value")]
-    return Grid(
-        ["", *heads, "share"], rows, named=True, rest=f"{grouped(left)} smaller ones below these" if left else ""
+    return GridBlock(
+        "",
+        ["", *heads, "share"],
+        rows,
+        named=True,
+        rest=f"{number_of(left, 'smaller one')} below these" if left else "",
     )
 
 
-def _of_ribbon(block: RibbonBlock) -> Grid:
+def _of_ribbon(block: RibbonBlock) -> GridBlock:
     """Times of the band by lane and kind: its order is for a picture."""
     sums: dict[tuple[int, int], int] = {}
     for start, end, lane, kind in zip(block.start, block.end, block.lane, block.kind, strict=True):
@@ -212,10 +218,10 @@ def _of_ribbon(block: RibbonBlock) -> Grid:
         )
         for (lane, kind), time in largest
     ]  # fmt: skip
-    return Grid(["", "time", "share"], rows)
+    return GridBlock("", ["", "time", "share"], rows)
 
 
-def _of_allocator(block: AllocatorBlock) -> Grid:
+def _of_allocator(block: AllocatorBlock) -> GridBlock:
     rows = [
         GridRow(
             [
@@ -226,10 +232,10 @@ def _of_allocator(block: AllocatorBlock) -> Grid:
         )
         for moment in block.moments
     ]
-    return Grid([f"instants of {grouped(block.events)} events", "", ""], rows)
+    return GridBlock("", [f"instants of {grouped(block.events)} events", "", ""], rows)
 
 
-def _of_source(block: SourceBlock) -> Grid:
+def _of_source(block: SourceBlock) -> GridBlock:
     costly = sorted(block.lines, key=lambda line: (-line.self_time, line.line))[:MAX_ROWS]
     rows = [
         GridRow(
@@ -239,10 +245,10 @@ def _of_source(block: SourceBlock) -> Grid:
         for line in costly
     ]  # fmt: skip
     left = len(block.lines) - len(rows)
-    return Grid([block.file, "self", "total", ""], rows, rest=f"{left} more lines" if left else "")
+    return GridBlock("", [block.file, "self", "total", ""], rows, rest=f"{left} more lines" if left else "")
 
 
-_MAKERS: Final[dict[type[Block], Callable[[Any], Grid]]] = {
+_MAKERS: Final[dict[type[Block], Callable[[Any], GridBlock]]] = {
     BarsBlock: _of_bars,
     ColumnsBlock: _of_columns,
     FactsBlock: _of_facts,
@@ -251,7 +257,7 @@ _MAKERS: Final[dict[type[Block], Callable[[Any], Grid]]] = {
     RibbonBlock: _of_ribbon,
     AllocatorBlock: _of_allocator,
     SourceBlock: _of_source,
-    GridBlock: lambda block: block.grid,
+    GridBlock: lambda block: block,
 }
 """Functions that make a grid of each kind of block."""
 

@@ -15,7 +15,7 @@ from kinetoscope.advisor.advice import Advice, is_part_sure, stake_of, stake_tex
 from kinetoscope.advisor.commands import call_of
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages.blocks import Block, FindingsBlock, NoteBlock, Page, Part, PartsBlock, RooflineBlock, RowsBlock
-from kinetoscope.pages.grid import Grid
+from kinetoscope.pages.grid import GridBlock
 from kinetoscope.schema import Unit
 from kinetoscope.screens.findings import MAX_IN_LINES, mark
 from kinetoscope.screens.grid import grid, note_of
@@ -86,7 +86,7 @@ def _bar_of_parts(of: Any, unit: Unit) -> str:
     )
 
 
-def _grid(of: Grid) -> str:
+def _grid(of: GridBlock) -> str:
     """A picture where its lines have bars, else a table."""
     texts = [row.cells[0] for row in of.rows]
     names = shortened(texts, _NAME_CELLS) if of.named else texts

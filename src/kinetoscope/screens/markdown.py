@@ -18,7 +18,8 @@ from kinetoscope.pages.blocks import (
     RowsBlock,
 )
 from kinetoscope.pages.documents import Lines, document, finding_lines
-from kinetoscope.pages.grid import Grid
+from kinetoscope.pages.findings import BAR_NOTE
+from kinetoscope.pages.grid import GridBlock
 from kinetoscope.schema import Unit
 from kinetoscope.screens.grid import grid, is_curve, note_of, share_text
 from kinetoscope.screens.terminal import result_of
@@ -72,7 +73,9 @@ def _findings(block: FindingsBlock) -> Iterator[Lines]:
     if advice is None or not members:
         return
     for place, finding in enumerate(members):
-        said = " ".join(filter(None, [block.note, METHOD if block.headline and advice.timed else ""]))
+        said = " ".join(
+            filter(None, [block.note.removeprefix(BAR_NOTE), METHOD if block.headline and advice.timed else ""])
+        )
         first = [*head, *([sentence(said), ""] if said else [])] if place == 0 else []
         yield [*first, *finding_lines(finding, advice)]
 
@@ -117,7 +120,7 @@ def _sides(numbers: int) -> list[str]:
     return ["---", *["---:"] * numbers]
 
 
-def _grid(of: Grid) -> list[str]:
+def _grid(of: GridBlock) -> list[str]:
     """A table; how deep a name stands is said by points before it."""
     rows = [
         [

@@ -22,7 +22,7 @@ from kinetoscope.pages.blocks import (
     RooflineBlock,
     RowsBlock,
 )
-from kinetoscope.pages.grid import Grid, GridRow
+from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.screens.findings import findings
 from kinetoscope.screens.grid import EMPTY_CELLS, MIN_SHOWN_SHARE, grid, is_curve, note_of, share_text
@@ -108,21 +108,13 @@ def _block(block: Block, width: int, prose: int) -> Iterator[Line]:
     made = grid(block) if draw is None else None
     title = getattr(block, "title", "")
     if made is not None:
-        above = title if _has_room_for(made, title) else ""
-        drawn = list(grid_lines(made, width, above))
-        title = "" if above else title
+        title, drawn = "", list(grid_lines(made, width, title))
     else:
         drawn = list(draw(block, width)) if draw is not None else []
     if drawn and title:
         yield from _wrapped(title, prose, "bold")
     yield from drawn
     yield from _wrapped(note_of(block) if drawn else "", prose, "dim")
-
-
-def _has_room_for(of: Grid, title: str) -> bool:
-    """Room for a title before the heads, above names that are as long."""
-    longest = max(cells(row.cells[0]) for row in of.rows)
-    return not of.heads[0] and any(of.heads) and cells(title) <= max(longest, _MIN_NAME_CELLS)
 
 
 # --- kinds of blocks
@@ -208,17 +200,14 @@ def _mark(kind: str) -> Piece:
 # --- grids
 
 
-def grid_lines(of: Grid, width: int, title: str = "") -> Iterator[Line]:
+def grid_lines(of: GridBlock, width: int, title: str = "") -> Iterator[Line]:
     """Names at the left, numbers at the right of their columns, and a bar for each line in the room that is left.
 
-    `title` stands above the names.
+    `title` stands before the heads where there is room, else above them.
     """
     drawn = any(row.high > row.low for row in of.rows)
     width = min(width, MAX_PROSE_CELLS if drawn else MAX_LINE_CELLS)
-    table = [
-        [printable(title or of.heads[0]), *map(printable, of.heads[1:])],
-        *([*map(printable, row.cells)] for row in of.rows),
-    ]
+    table = [list(map(printable, cells_of)) for cells_of in (of.heads, *(row.cells for row in of.rows))]
     columns = [_column(texts) for texts in list(zip(*table, strict=True))[1:]]
     marked = not drawn and not any(is_curve(cell) for row in of.rows for cell in row.cells[1:])
     marks = [[_mark(row.kind), (" ", "")] if marked and row.kind else [] for row in of.rows]
@@ -228,11 +217,16 @@ def grid_lines(of: Grid, width: int, title: str = "") -> Iterator[Line]:
     while columns and not of.whole and _wide(columns) + least > width:  # the last columns have no room
         columns.pop()
     numbers = _wide(columns)
-    name = min(max(longest, cells(table[0][0])), max(width - numbers - drawn * (width // _BAR_PART + 2), least))
+    most = max(width - numbers - drawn * (width // _BAR_PART + 2), least)
+    head, style = table[0][0], "dim"
+    if not head and any(table[0]) and cells(title) <= min(max(longest, _MIN_NAME_CELLS), most):
+        head, style = printable(title), "bold"
+    elif title:
+        yield from _wrapped(title, width, "bold")
+    name = min(max(longest, cells(head)), most)
     room = min(width - numbers - name - 2, _MAX_BAR_CELLS) if drawn else 0
     if any(table[0]):
-        head: Piece = (padded(middle(table[0][0], name), name), "bold" if title else "dim")
-        yield [head, ("".join(f"  {column[0]}" for column in columns), "dim")]
+        yield [(padded(middle(head, name), name), style), ("".join(f"  {column[0]}" for column in columns), "dim")]
     names = _names(of, table, [name - indent for indent in indents])
     low, high, falls = of.start, max(row.high for row in of.rows), any(row.low for row in of.rows)
     for place, (row, label, mark) in enumerate(zip(of.rows, names, marks, strict=True), 1):
@@ -253,14 +247,14 @@ def _column(texts: Sequence[str]) -> list[str]:
     return [padded(text, size, right=right) for text in texts]
 
 
-_NUMBER: Final = re.compile(r"[+−±<>×-]?[0-9∞]")
+_NUMBER: Final = re.compile(r"[+−±]?[<>×-]?[0-9∞]")
 
 
 def _wide(columns: Sequence[Sequence[str]]) -> int:
     return sum(cells(column[0]) + 2 for column in columns)
 
 
-def _names(of: Grid, table: Sequence[Sequence[str]], rooms: Sequence[int]) -> list[str]:
+def _names(of: GridBlock, table: Sequence[Sequence[str]], rooms: Sequence[int]) -> list[str]:
     texts = [row[0] for row in table[1:]]
     if of.named and len(set(rooms)) == 1:
         return briefs(texts, rooms[0])

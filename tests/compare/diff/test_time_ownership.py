@@ -18,6 +18,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from tests.catalog.samples import everywhere, job_of
 from tests.compare.drawing import call, loop
 from tests.drawn import Event, annotation, job, kernel, launch, op, python
+from tests.notes import codes
 
 SELECTIONS = (ALL, Selection(steps="steady"), Selection(time=(1_000_000, 40_000_000)))
 
@@ -145,7 +146,7 @@ def test_what_was_launched_before_the_recording_is_not_counted(tmp_path: Path) -
 
 def test_without_shapes_it_says_so(tmp_path: Path) -> None:
     found = loop(tmp_path, [op("aten::add", 0, 10)]).map(owners_of_rank, RESULT)
-    assert any("record_shapes=True" in note for note in found.notes)
+    assert codes(found.notes) == ["NOT_RECORDED"]
     assert found.frame.get_column("input_shapes").null_count() == found.frame.height
 
 

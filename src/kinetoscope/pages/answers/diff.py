@@ -13,7 +13,7 @@ from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.diff.waterfall import LABELS
 from kinetoscope.pages.answers.promises import promise_lines
 from kinetoscope.pages.blocks import Block, NoteBlock, Page
-from kinetoscope.pages.grid import Grid, GridBlock, GridRow
+from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.numbers import MISSING, Scale, grouped, scale, significant
@@ -59,16 +59,16 @@ def of_diff(difference: Diff, promised: pl.DataFrame | None = None, *, limit: in
 
 
 def _blocks(difference: Diff, promised: pl.DataFrame | None, limit: int) -> Iterator[Block]:
-    yield GridBlock("", fall(difference))
+    yield fall(difference)
     kinds = [*_kinds(difference)]
     if len(kinds) > 1:
-        yield GridBlock("By kind of time", Grid(("", *_HEADS), kinds))
+        yield GridBlock("By kind of time", ("", *_HEADS), kinds)
     calls = _calls(difference, limit)
     if calls.rows:
-        yield GridBlock("What changed most", calls)
+        yield calls
     if difference.hardware is not None:
         yield NoteBlock(difference.hardware.sentence, "By device")
-        yield GridBlock("", _hardware(difference.hardware, limit))
+        yield _hardware(difference.hardware, limit)
     if promised is not None and promised.height:
         yield NoteBlock("\n".join(promise_lines(promised)), "Promised and delivered")
 
@@ -76,7 +76,7 @@ def _blocks(difference: Diff, promised: pl.DataFrame | None, limit: int) -> Iter
 # --- the fall
 
 
-def fall(difference: Diff) -> Grid:
+def fall(difference: Diff) -> GridBlock:
     """The step before, each kind of time with its largest parts, the step now: each begins where the last one ended."""
     unit = scale([difference.base, difference.new], "ns")
     rows = [
@@ -86,7 +86,7 @@ def fall(difference: Diff) -> Grid:
     ]
     start = _start(difference, rows)
     rest = f"the axis begins at {unit.with_unit(start)}" if start else ""
-    return Grid(("", ""), rows, rest=rest, start=start)
+    return GridBlock("", ("", ""), rows, rest=rest, start=start)
 
 
 def _changes(difference: Diff, unit: Scale) -> Iterator[GridRow]:
@@ -143,7 +143,7 @@ def _times(row: Mapping[str, Any], unit: Scale) -> tuple[str, str, str]:
     return before, now, _signed(row["change"], unit)
 
 
-def _calls(difference: Diff, limit: int) -> Grid:
+def _calls(difference: Diff, limit: int) -> GridBlock:
     """What changed most, where that is, and what else is known."""
     frame = difference.rows.frame.filter(pl.col("change").abs() >= max(_MIN_SHOWN_SHARE * difference.base, 1))
     rows = frame.head(limit or frame.height).to_dicts()
@@ -155,7 +155,13 @@ def _calls(difference: Diff, limit: int) -> Grid:
         for row in rows
     ]
     more = frame.height - len(rows)
-    return Grid(("", *_HEADS, "calls"), lines, named=True, rest=f"{grouped(more)} more changed" if more else "")
+    return GridBlock(
+        "What changed most",
+        ("", *_HEADS, "calls"),
+        lines,
+        named=True,
+        rest=f"{grouped(more)} more changed" if more else "",
+    )
 
 
 def _count(row: Mapping[str, Any]) -> str:
@@ -194,7 +200,7 @@ def _shapes(text: str | None) -> str:
     return middle(", ".join(shape.replace(", ", "×") for shape in _SHAPE.findall(text)), _SHAPES_CELLS)
 
 
-def _hardware(across: Result, limit: int) -> Grid:
+def _hardware(across: Result, limit: int) -> GridBlock:
     """What the peaks of two devices explain of each operator."""
     known = across.frame.filter(pl.col("unexplained").is_not_null())
     rows = known.head(limit or known.height).to_dicts()
@@ -207,4 +213,4 @@ def _hardware(across: Result, limit: int) -> Grid:
         name = f"{row['name']} {_shapes(row['input_shapes'])}".strip()
         lines.append(GridRow((name, *times, _signed(row["unexplained"], unit), efficiency)))
     more = known.height - len(rows)
-    return Grid(_HARDWARE, lines, named=True, rest=f"{grouped(more)} more" if more else "")
+    return GridBlock("", _HARDWARE, lines, named=True, rest=f"{grouped(more)} more" if more else "")

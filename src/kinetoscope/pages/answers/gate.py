@@ -9,7 +9,7 @@ from kinetoscope.compare.gate.causes import Causes, ChangedCall
 from kinetoscope.compare.gate.gate import Check, Gate, is_doubtful
 from kinetoscope.compare.statistics.numbers import Numbers
 from kinetoscope.pages.blocks import Block, NoteBlock, Page
-from kinetoscope.pages.grid import Grid, GridBlock, GridRow
+from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.pages.sentences.gate import sentence, signed, value_text
 from kinetoscope.views.numbers import MISSING, shown
 
@@ -19,8 +19,8 @@ _CALLS: Final = ("call or kernel", "base", "new", "change", "")
 
 def of_gate(gate: Gate, causes: Causes | None = None) -> Page:
     """The whole answer; with `causes`, what made it fail."""
-    metrics = Grid(_METRICS, [*map(_metric, gate.checks)], named=True, whole=True)
-    blocks = (GridBlock("", metrics), *(_causes(causes) if causes is not None else ()))
+    metrics = GridBlock("", _METRICS, [*map(_metric, gate.checks)], named=True, whole=True)
+    blocks = (metrics, *(_causes(causes) if causes is not None else ()))
     return Page("gate", "", sentence(gate), (_runs(gate),), blocks, gate.notes)
 
 
@@ -39,9 +39,7 @@ def _causes(causes: Causes) -> Iterator[Block]:
     if causes.sentence:
         yield NoteBlock(causes.sentence)
     if causes.calls:
-        yield GridBlock(
-            "What changed most in a step", Grid(_CALLS, [*map(_call, causes.calls)], named=True, whole=True)
-        )
+        yield GridBlock("What changed most in a step", _CALLS, [*map(_call, causes.calls)], named=True, whole=True)
 
 
 def _call(call: ChangedCall) -> GridRow:

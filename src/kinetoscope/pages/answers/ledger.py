@@ -9,7 +9,7 @@ import polars as pl
 
 from kinetoscope.pages.answers.promises import promise_lines
 from kinetoscope.pages.blocks import Page
-from kinetoscope.pages.grid import Grid, GridBlock, GridRow
+from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import MISSING, scale, significant
 
@@ -39,7 +39,7 @@ def of_ledger(ledger: Result, promised: pl.DataFrame | None = None) -> Page:
         for place, row in enumerate(rows)
     ]
     heads = ("run", *(column[0] for column in columns))
-    return Page("ledger", "", "", (), (GridBlock("", Grid(heads, lines, named=True, whole=True)),), ledger.notes)
+    return Page("ledger", "", "", (), (GridBlock("", heads, lines, named=True, whole=True),), ledger.notes)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:

@@ -13,7 +13,7 @@ from kinetoscope.advisor.advice import Advice
 from kinetoscope.pages.blocks import Bar, BarsBlock, Block, FindingsBlock, NoteBlock, Page, Part, PartsBlock
 from kinetoscope.pages.digest import Digest, digest
 from kinetoscope.pages.findings import of_advice
-from kinetoscope.pages.grid import Grid, GridBlock, GridRow
+from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.pages.sentences.recorded import has_device_work, has_steps
 from kinetoscope.pages.sentences.steps import TimePart
 from kinetoscope.schema import Result
@@ -165,7 +165,7 @@ def _row(title: str, kind: str, columns: Sequence[tuple[int, float]], words: Sen
         wide = _STEP_CELLS - 1
         numbers = " ".join(f"{middle(str(number), wide):^{wide}}" for number, _ in columns)
         rows = [GridRow((title, " ".join(height * wide for height in curve), words), kind), GridRow(("", numbers, ""))]
-    return GridBlock("", Grid(("", "", ""), rows))
+    return GridBlock("", ("", "", ""), rows)
 
 
 def _range(low: Quantity, high: Quantity) -> Sentence:

@@ -39,7 +39,7 @@ WAY_TO_COLUMNS = " (--columns A,B chooses; a wider terminal shows more)"
 
 _PICTURE_CELLS = 14, 40  # least and most cells of the picture beside the rows
 _COLOURED_COLUMNS = ("kind", "category")  # text columns whose values are kinds of time
-_NAME_COLUMNS = ("name", "operator")  # text columns that hold names of calls and kernels
+_NAME_COLUMNS = ("name", "operator", "work_name")  # text columns that hold names of calls and kernels
 
 
 def to_text(
