@@ -82,7 +82,7 @@ def steps(times: Sequence[int]) -> Result:
 
 
 def page(digest: Digest = DIGEST, advice: Advice = ADVICE) -> Page:
-    blocks = tuple(_blocks(digest, steps([50, 100, 50]), advice, ()))
+    blocks = tuple(_blocks(digest, {"step_breakdown": steps([50, 100, 50])}, advice, ()))
     commands = (("kinetoscope show operators run.pt.trace.json", "all operators"),)
     return Page("summary", digest.name, digest.headline, digest.facts, blocks, digest.health, commands=commands)
 
@@ -109,7 +109,7 @@ def test_few_steps_have_their_numbers_below() -> None:
 
 
 def test_a_slow_step_among_many_is_not_lost() -> None:
-    [row] = _of_steps(steps([900 if step == 777 else 100 for step in range(1000)]), ())
+    [row] = _of_steps(steps([900 if step == 777 else 100 for step in range(1000)]))
     text = without_colour(lines(Page("", "", "", (), [row]), width=80))
     assert text.count("█") == 1
     assert text.count("▂") > 20

@@ -8,6 +8,7 @@ import pytest
 
 from kinetoscope import read, serving_summary, summary
 from kinetoscope.pages.digest import LABELS
+from kinetoscope.pages.grid import GridBlock
 from kinetoscope.pages.sentences.steps import TimePart, headline, largest_loss, what_serves
 from tests import drawn
 
@@ -88,6 +89,5 @@ def test_of_alike_ranks_the_step_or_the_window_is_named(tmp_path: Path, mark: st
         events = [drawn.annotation(mark, 0, MS), drawn.op("aten::mm", 100, 500_000)]
         facts = {"distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}}
         drawn.written(tmp_path / f"rank{rank}.pt.trace.json", *events, **facts)
-    spread = summary(read(tmp_path, jobs=1)).spread
-    assert spread is not None
-    assert spread.words.startswith(expected)
+    [row] = [block for block in summary(read(tmp_path, jobs=1)).blocks if isinstance(block, GridBlock)]
+    assert any(cell.startswith(expected) for cell in row.rows[0].cells)

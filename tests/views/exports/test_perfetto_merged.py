@@ -15,8 +15,9 @@ import kinetoscope
 from kinetoscope import Job, read
 from kinetoscope.cli import main
 from kinetoscope.errors import NotATraceError
+from kinetoscope.model.collectives.attributes import BINDING
 from kinetoscope.model.collectives.calls import collective_calls, with_source
-from kinetoscope.model.matching.match import SYNCHRONIZING, match_and_align
+from kinetoscope.model.matching.match import match_and_align
 from tests.catalog.samples import SHARED, required
 from tests.drawn import Event, kernel, launch, op, written
 
@@ -116,7 +117,7 @@ def test_of_real_ranks_every_event_is_there_and_collectives_overlap(tmp_path: Pa
     }
     assert len(aligned) > 60
     assert set(aligned.select("rank", "name", "start").rows()) <= times
-    binding = aligned.filter(pl.col("match").is_not_null() & pl.col("kind").is_in(SYNCHRONIZING))
+    binding = aligned.filter(pl.col("match").is_not_null() & pl.col("kind").is_in(BINDING))
     overlap = binding.group_by("match").agg(together=pl.col("end").min() - pl.col("start").max())
     assert (overlap["together"] >= 0).mean() > 0.9  # type: ignore[operator]
 
