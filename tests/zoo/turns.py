@@ -83,9 +83,8 @@ def _watched() -> Callable[[], list[float]]:
 
 def _samples(given: tuple[Any, ...]) -> int:
     """How many a call gets, if it is asked for a tensor."""
-    first = given[0] if given else None
-    is_batch = first is not None and getattr(first, "ndim", 0) > 0
-    return len(first) if is_batch else 1
+    first: Any = given[0] if given else ()
+    return len(first) if getattr(first, "ndim", 0) else 1
 
 
 class _Ends:
