@@ -33,7 +33,7 @@ def main() -> None:
     file, runs, program = sys.argv[1:]
     sys.path[0] = str(Path(program).parent)
     tree = ast.parse(Path(program).read_text("utf-8"))
-    imports = [each for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
+    imports: list[ast.stmt] = [each for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
     exec(compile(ast.Module(imports, []), program, "exec"), {})  # noqa: S102 - our own programs
     times = [_in_a_fork(tree, [program, *arguments]) for arguments in json.loads(runs)]
     if os.environ.get("RANK", "0") == "0":
@@ -83,8 +83,8 @@ def _watched() -> Callable[[], list[float]]:
 
 def _samples(given: tuple[Any, ...]) -> int:
     """How many a call gets, if it is asked for a tensor."""
-    first = given[0] if given else None
-    return len(first) if getattr(first, "ndim", 0) else 1
+    shape = getattr(given[0], "shape", ()) if given else ()
+    return int(shape[0]) if shape else 1
 
 
 class _Ends:
