@@ -64,6 +64,15 @@ def test_a_bag_has_a_dense_gradient_too_unless_it_takes_the_greatest(
     assert not found or "nn.EmbeddingBag(rows, width, sparse=True)" in findings[0].change
 
 
+def test_a_dense_gradient_is_shown_where_it_is_computed(tmp_path: Path) -> None:
+    """Operators of the optimizer on the whole table may take longer; where they are called from is no embedding."""
+    rank = simulated(tmp_path, embedded(40_000, 2_000, 64, sparse=False), **CPU)
+    [finding] = dense_embedding_gradient(rank)
+    [shown] = finding.evidence
+    assert shown.row is not None
+    assert rank.trace.strings.label(int(rank.trace.name[shown.row])) == "aten::embedding_dense_backward"
+
+
 def test_sequences_of_one_length_are_hardly_padded(tmp_path: Path) -> None:
     assert not list(padded_sequences(simulated(tmp_path, padding(lambda n: alike(20)), **CPU)))
 

@@ -24,7 +24,8 @@ What does Kinetoscope say of programs that nobody wrote for it? These are small 
 them (`tests/zoo/programs`), with random weights and data that they make themselves, on a CPU. Each is recorded in four
 ways: by `kinetoscope record` as it comes, and with Python's stacks; by `kinetoscope.profile` or the framework's
 callback without shapes and memory, and with everything. Someone has read what is said of it beside its source; *true*
-is what that person wrote.
+is what that person wrote. They were recorded with torch 2.13, those of timm and torchvision with timm 1.0.31,
+torchvision 0.29.1 and the torch 2.14.1 that it is built for.
 
 Of every recording has to be so: the self times of operators sum to the time in which the threads called anything, no
 promise breaks a law, the steps are the program's own, no file of the recorder is named as the user's, the recorder
@@ -32,8 +33,10 @@ prints no line that is false, and the program computes what it computes without 
 
 - *Found*: what the rule that is about the slow thing says in each way, in the order above: ● critical or a warning, ◐ a
   note, ○ nothing; ✓ nothing warns of a healthy program, or the code of the rule that does; – not recorded so.
-- *Promised*: by how much of a step, at least and at most, in the first way that names it. *Gained*: what the fix
-  brought, without a profiler: of three runs of each twin, in turns, the lower quartile of their steps.
+- *Promised*: by how much of a step, at least and at most, in the first way that names it: of a step as recorded, which
+  the profiler makes longer. *Gained*: what the fix brought without a profiler, of which the twin may mend more than
+  the rule names. Both twins run four times, in turns; of each step counts the shortest, less the time in which other
+  processes had the core. Gains of a few percent are known to some percent.
 - *Twin*: ✓ the rule says nothing of the twin in which the fix is already in.
 
 """
@@ -57,9 +60,11 @@ def _count(programs: Sequence[Program], outcomes: Sequence[Outcome]) -> str:
     recordings = [each for each in outcomes if each.way != GAIN]
     sound = sum(not each.broken for each in recordings)
     slow = [each for each in programs if each.slow]
+    gains = sum(each.gain is not None for each in outcomes)
     return (
         f"{len(programs)} programs, {len(slow)} of them slow and {len(programs) - len(slow)} healthy;"
-        f" {len(recordings)} recordings, of which {sound} are as they have to be.\n"
+        f" {len(recordings)} recordings, of which {sound} are as they have to be;\n"
+        f"gains of {gains} of the slow ones are measured.\n"
     )
 
 

@@ -83,8 +83,8 @@ def _watched() -> Callable[[], list[float]]:
 
 def _samples(given: tuple[Any, ...]) -> int:
     """How many a call gets, if it is asked for a tensor."""
-    first: Any = given[0] if given else ()
-    return len(first) if getattr(first, "ndim", 0) else 1
+    shape = getattr(given[0], "shape", ()) if given else ()
+    return int(shape[0]) if shape else 1
 
 
 class _Ends:

@@ -82,7 +82,8 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
     if saved is None:
         return
     table = max(tables, key=lambda each: each.rows * each.width)
-    shown = user_evidence(rank, rank.longest(rows), "the longest operator on the whole table", "operators")
+    is_gradient = rows_named(trace, _BACKWARD.__contains__, EventKind.HOST_OP)  # others are the optimizer's
+    shown = user_evidence(rank, rank.longest(rows[is_gradient[rows]]), "the longest such gradient", "operators")
     yield saved.finding(
         message=say(
             "The gradient of an embedding of {rows} rows is dense{where}. A batch touches {touched} of them at most;"
