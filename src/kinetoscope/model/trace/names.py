@@ -12,8 +12,8 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
-_FEW_NAMES: Final = 500
-"""Names up to which it is quicker to try each than to search all strings for words."""
+_NAMES_WORTH_A_SEARCH: Final = 500
+"""So many are narrowed down by a search through all strings; fewer are tried one by one."""
 
 
 def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, holding: tuple[str, ...] = ()) -> Bools:
@@ -22,7 +22,7 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, hol
     holding: words of which a name that fits contains one; names without any are not tried.
     """
     codes = codes_of_names(trace, *kinds)
-    if holding and len(codes) > _FEW_NAMES:
+    if holding and len(codes) > _NAMES_WORTH_A_SEARCH:
         codes = codes[codes >= 0]
         codes = codes[trace.strings.holding(holding)[codes]]
     names = ((code, trace.strings.glance(code)) for code in codes.tolist())
