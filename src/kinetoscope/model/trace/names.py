@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
+_NAMES_WORTH_A_SEARCH: Final = 500
+"""So many are narrowed down by a search through all strings; fewer are tried one by one."""
+
 
 def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, holding: tuple[str, ...] = ()) -> Bools:
     """Events of these kinds with a name that fits: bool [events]; `fits` is called once for each distinct name.
@@ -18,10 +22,11 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, hol
     holding: words of which a name that fits contains one; names without any are not tried.
     """
     codes = codes_of_names(trace, *kinds)
-    if holding:
+    if holding and len(codes) > _NAMES_WORTH_A_SEARCH:
         codes = codes[codes >= 0]
         codes = codes[trace.strings.holding(holding)[codes]]
-    fitting = [code for code in codes.tolist() if fits(trace.strings.glance(code))]
+    names = ((code, trace.strings.glance(code)) for code in codes.tolist())
+    fitting = [code for code, name in names if (not holding or any(map(name.__contains__, holding))) and fits(name)]
     if not fitting:
         return np.zeros(len(trace), np.bool_)
     result = any_of(trace.kind, kinds)

@@ -304,9 +304,9 @@ def translate(chunk: Chunk, codes: tuple[Int32s, ...], slots: Int64s) -> None:
     strings, shapes, tracks = codes
     columns = chunk.columns
     tk.translate_values(columns["shape"], slots, strings, chunk.values)
+    or_none = np.append(strings, np.int32(-1))  # at −1, for no string, is its last
     for name in _CODED:
-        column = columns[name]
-        np.copyto(column, np.where(column >= 0, strings[column], np.int32(-1)))
+        columns[name][:] = or_none[columns[name]]
     columns["shape"][:] = shapes[columns["shape"]]
     columns["track"][:] = tracks[columns["track"]]
 
