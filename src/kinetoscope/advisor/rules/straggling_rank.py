@@ -74,12 +74,12 @@ _CAUSES: Final[dict[str, _Words]] = {
     ),
     "synchronization": _Words(
         "which waits for its device", attrgetter("synchronize"), "synchronizations",
-        "+ kinetoscope record --with-stack ...  # which call waits for the device on rank {rank} alone?",
+        "+ kinetoscope show synchronizations --ranks {rank} ...  # which call waits there? with stacks: its line",
     ),
     "host gap": _Words(
         "whose host works longer between launches", attrgetter("save"), "idle_breakdown",
         "+ top; lscpu  # on the machine of rank {rank}: other processes on its cores, a slower processor?\n"
-        "+ kinetoscope record --with-stack ...  # what does its host do that the others' do not?",
+        "+ kinetoscope show operator_stacks --ranks {rank} ...  # what do others not do? with stacks: its line",
         "whose host does something else between operators",
     ),
 }  # fmt: skip
