@@ -79,7 +79,7 @@ _CAUSES: Final[dict[str, _Words]] = {
     "host gap": _Words(
         "whose host works longer between launches", attrgetter("save"), "idle_breakdown",
         "+ top; lscpu  # on the machine of rank {rank}: other processes on its cores, a slower processor?\n"
-        "+ kinetoscope show operator_stacks --ranks {rank} ...  # what do others not do? with stacks: its line",
+        "+ kinetoscope show operator_stacks --ranks {rank} ...  # what does it do alone? with stacks: its line",
         "whose host does something else between operators",
     ),
 }  # fmt: skip
