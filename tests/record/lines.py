@@ -192,7 +192,7 @@ LINES: Final[dict[str, str]] = {
     "SGLang answers so, too, where it had stopped by itself": _BAD,
     "SGLang no longer answers": _BAD,
     # `kinetoscope trigger`
-    " at step ": _ASKED,
+    " from step ": _ASKED,
     "no answer from ": _ASKED,
     "the job has ended": _ASKED,
     "the job's user has to ask": _UNASKED,

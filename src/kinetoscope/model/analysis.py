@@ -142,7 +142,8 @@ class Analysis:
 
     def __call__(self, job: Any, **params: Any) -> Result:
         """The answer of a job, with name, parameters and chart of the analysis. See `asked`."""
-        result: Result = job.answer(self.asked(**params))
+        question = self.asked(**params)
+        result: Result = job.answer(question)
         return result
 
     def check(self, params: Mapping[str, Any]) -> None:
