@@ -317,7 +317,7 @@ def _limits(only: Sequence[int], ranks: int) -> Sentence:
     )
 
 
-_WHY_SOME_RANKS: Final = "as the traces are large: kinetoscope advise examines all."
+_WHY_SOME_RANKS: Final = "as all traces together are large: kinetoscope advise examines all."
 
 _NAMES: Final = ("Python", "Python's")
 """What begins sentences of ours and keeps its capital letter within another sentence; so does what has several."""
