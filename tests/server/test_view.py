@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -25,11 +26,16 @@ from tests.cli.run import COMMAND, MLP, RANKS, environment
 
 
 @contextmanager
-def viewing(*arguments: str | Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def viewing(*arguments: str | Path, **more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The link that is printed, and the process; it is ended as Ctrl-C does."""
     command = [*COMMAND, "view", *map(str, arguments), "--no-browser"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**more),
+        start_new_session=True,
     )
     try:
         assert process.stdout is not None
@@ -72,6 +78,22 @@ def test_the_link_works_as_soon_as_it_is_printed() -> None:
 def test_ctrl_c_while_it_is_still_starting() -> None:
     with viewing(MLP):
         pass
+
+
+SWALLOWS = """
+import time
+
+try:
+    time.sleep(60)
+except BaseException:
+    time.sleep(60)
+"""
+
+
+def test_ctrl_c_ends_it_though_an_import_swallows_the_exception(tmp_path: Path) -> None:
+    (tmp_path / "uvicorn.py").write_text(SWALLOWS)
+    with viewing(MLP, PYTHONPATH=os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])):
+        time.sleep(0.3)
 
 
 @pytest.mark.slow

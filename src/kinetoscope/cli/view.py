@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -47,6 +48,7 @@ def run(arguments: list[str]) -> int:
         if not Path(folder).is_dir():
             raise UsageError(f"--source {folder} is no folder")
     listening = _listening(args.host, args.port)
+    _end_on_interrupt()
     with listening, contextlib.suppress(KeyboardInterrupt):
         token = args.token or ("" if _only_here(args.host) else _new_token())
         link = _link(args.host, listening.getsockname()[1], token)
@@ -196,6 +198,8 @@ def _serve(args: argparse.Namespace, listening: socket.socket, token: str) -> No
     server = uvicorn.Server(config)
     # What is broken off because the server ends is no news.
     logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the server has its own meanwhile
     try:
         server.run(sockets=[listening])
     finally:
@@ -237,6 +241,12 @@ def _prepare(server: Server) -> None:
     between()
     with contextlib.suppress(Exception):  # what cannot be compiled now is compiled, or fails, when it is asked for
         compile_all(Meter(), between)
+
+
+def _end_on_interrupt() -> None:
+    """Until the server runs, Ctrl-C ends the process at once: an exception in the midst of an import can be lost."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, lambda *_: _end())
 
 
 def _end() -> None:
