@@ -534,7 +534,9 @@ def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path:
         ([], "Host code after `aten::sum`"),
         ([annotation("save", start, 2_000_000) for start in at], "`save`"),
         ([python("train.py(9): save", start, 2_000_000) for start in at], "`train.py(9): save` in `train.py:9`"),
-    ):
+        ([python(f"<method wait of Work object at 0x7f{k}>", start, 2_000_000) for k, start in enumerate(at)],
+         "`<method wait of Work object>`"),
+    ):  # fmt: skip
         [finding] = unexplained_host_time(view(tmp_path, *plain, *more))
         assert told in finding.message
         assert finding.stake.low == pytest.approx(0.85 * 2000 * US)

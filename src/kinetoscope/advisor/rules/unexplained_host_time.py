@@ -19,6 +19,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, in
 from kinetoscope.model.execution.autograd import ENGINE_SPAN
 from kinetoscope.model.execution.call_tree import call_tree, innermost_at, main_thread
 from kinetoscope.model.execution.calls import call_name
+from kinetoscope.model.execution.frames import frame_text
 from kinetoscope.model.execution.marks import STEP, is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.execution.optimizers import optimizer_steps, update_times, zero_grads
 from kinetoscope.model.steps.steps import step_of
@@ -182,7 +183,7 @@ def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:
     before, after = _neighbours(rank, gaps)
     names = []
     for place, row in enumerate(around.tolist()):
-        name = trace.strings.glance(int(trace.name[row])) if row >= 0 else ""
+        name = frame_text(trace.strings.glance(int(trace.name[row]))) if row >= 0 else ""  # objects have their addresses
         known = row >= 0 and not name.startswith(STEP)
         if known:
             where = in_source(user_source_of(trace, row))
