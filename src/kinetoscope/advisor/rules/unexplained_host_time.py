@@ -183,7 +183,7 @@ def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:
     before, after = _neighbours(rank, gaps)
     names = []
     for place, row in enumerate(around.tolist()):
-        name = frame_text(trace.strings.glance(int(trace.name[row]))) if row >= 0 else ""  # objects have their addresses
+        name = frame_text(trace.strings.glance(int(trace.name[row]))) if row >= 0 else ""  # without addresses
         known = row >= 0 and not name.startswith(STEP)
         if known:
             where = in_source(user_source_of(trace, row))
