@@ -36,7 +36,8 @@ def main():
         optimizer.step()
     if rank == 0:
         print("digest", sum(p.double().sum().item() for p in model.parameters()))
-    dist.barrier()  # until then threads of gloo drop what a backward pass left, for which they need the interpreter
+    dist.barrier()
+    time.sleep(0.5)  # meanwhile threads of gloo drop what they hold, for which they need the interpreter
     dist.destroy_process_group()
 
 

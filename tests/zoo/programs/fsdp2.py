@@ -1,6 +1,7 @@
 """FSDP2 (`fully_shard`) on gloo with two ranks, a small transformer, an optimizer as it comes; the twin's is fused."""
 
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -36,7 +37,8 @@ def main():
         optimizer.step()
     if dist.get_rank() == 0:
         print("digest", sum(p.to_local().double().sum().item() for p in model.parameters()))
-    dist.barrier()  # until then threads of gloo drop what a backward pass left, for which they need the interpreter
+    dist.barrier()
+    time.sleep(0.5)  # meanwhile threads of gloo drop what they hold, for which they need the interpreter
     dist.destroy_process_group()
 
 
