@@ -19,7 +19,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.pages import PAGES
 from kinetoscope.pages import named as page_named
-from kinetoscope.pages.blocks import Block, FindingRow, NoteBlock, Page
+from kinetoscope.pages.blocks import Block, FindingRow, FindingsBlock, NoteBlock, Page
 from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import Sentence
@@ -95,6 +95,7 @@ def sentences_of(thing: Any) -> Iterator[str]:
         yield from (thing.sentence, *(each for block in thing.blocks for each in sentences_of(block)))
     elif isinstance(thing, Block):
         yield from filter(None, [thing.note, thing.text if isinstance(thing, NoteBlock) else ""])
+        yield from filter(None, [thing.headline if isinstance(thing, FindingsBlock) else ""])
         for field in dataclasses.fields(thing):
             value = getattr(thing, field.name)
             if isinstance(value, Sequence) and not isinstance(value, str):

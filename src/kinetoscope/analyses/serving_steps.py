@@ -121,23 +121,23 @@ def serving_steps(trace: Trace, select: Selection) -> Partial:
     nor Python calls of the engine were recorded, the time between steps is `gap_other`; vLLM records its ranges with
     VLLM_CUSTOM_SCOPES_FOR_PROFILING=1. `padded_batch` is known where a name or the capture of the graph says it.
     """
-    every = find_steps(trace, select.steps_by)
+    served = find_steps(trace, select.steps_by)
     view = scope(trace, select)
-    row, host = every.named.row, every.named.host
+    row, host = served.named.row, served.named.host
     chosen = view.begins(host.start)
     if select.steps is not None:
         chosen &= step_of(view.steps.host, host.start) >= 0
     if select.is_within_steps:
         chosen &= np.where(row >= 0, view.host_mask[row], False) if len(row) else chosen
-    frame = every.frame.with_row_index("step").with_columns(
+    frame = served.frame.with_row_index("step").with_columns(
         start=pl.col("host_start") - origin_of_time(trace),
         end=pl.col("device_end") - origin_of_time(trace),
         rank_waiting=pl.lit(None, pl.Int64),
     )
-    notes = [every.named.note] if every.named.note else []
+    notes = [served.named.note] if served.named.note else []
     if len(row) and not len(device_work(trace)):
         notes.append(no_device_work(trace, "the columns of device time are empty"))
-    if len(row) and not any(each.kind for each in every.named.said):
+    if len(row) and not any(each.kind for each in served.named.said):
         notes.append(
             Note(
                 "STEP_NAMES_SAY_NOTHING",

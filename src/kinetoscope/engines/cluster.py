@@ -1,10 +1,10 @@
 """The common part of the engines for clusters: which worker is asked about which ranks, and what if one dies.
 
-A worker that has read a trace keeps it, and is asked about it again. Where answers are folded, a worker is given
-several ranks that are a subtree of the fold, and folds it: one answer comes back, not one a rank. New workers are given
-work, and the ranks of one that died go to others: first along with everything else; those that were there at several
-deaths come last, one at a time, and one that then still ends its worker is given up, as a Failure. Only files are read
-by workers: a trace is never sent, and what comes back are small frames.
+A worker that has read a trace keeps it, and is asked about it again. A worker is given several ranks that are a subtree
+of the fold, and folds their answers: one message comes back, not one a rank. New workers are given work, and the ranks
+of one that died go to others: first along with everything else; those that were there at several deaths come last, one
+at a time, and one that then still ends its worker is given up, as a Failure. Only files are read by workers: a trace is
+never sent, and what comes back are small frames.
 """
 
 from __future__ import annotations

@@ -169,11 +169,11 @@ class _Estimate:
 
 def _estimates(pairs: Sequence[tuple[Samples, Samples]], assumed: Assumed) -> list[_Estimate]:
     estimates = [_prepared(base, new, assumed) for base, new in pairs]
-    inflation: dict[tuple[int, int, bool, float], list[int]] = {}
+    groups: dict[tuple[int, int, bool, float], list[int]] = {}
     for place, each in enumerate(estimates):
         if each.known is None:
-            inflation.setdefault((len(each.base), len(each.new), each.is_small, each.level), []).append(place)
-    for places in inflation.values():
+            groups.setdefault((len(each.base), len(each.new), each.is_small, each.level), []).append(place)
+    for places in groups.values():
         for at in range(0, len(places), _CHUNK):
             chunk = places[at : at + _CHUNK]
             for place, estimate in zip(chunk, _integrated([estimates[p] for p in chunk], assumed), strict=True):

@@ -216,9 +216,9 @@ def _walked(kind: Int32s, allowed: Bools, graphs: Sequence[CapturedGraph]) -> tu
     at_end = np.zeros(len(whole), np.bool_)
     at_end[[0, -1]] = True
     tells = np.repeat((whole | at_end) & gone_through, np.diff(bounds))
-    group_of = np.array([len(np.unique(content[allowed[each]])) == 1 for each in kind[some].tolist()])
+    is_same = np.array([len(np.unique(content[allowed[each]])) == 1 for each in kind[some].tolist()])
     labelled = np.array([bool(graph.label) for graph in graphs])[state]
-    is_sole[some] = group_of | (walk.is_sole & labelled & tells)
+    is_sole[some] = is_same | (walk.is_sole & labelled & tells)
     chosen[some] = np.where(is_sole[some], state, -1)
     return chosen, is_sole
 

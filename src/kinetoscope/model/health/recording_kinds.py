@@ -68,8 +68,8 @@ def recording_kinds(trace: Trace) -> tuple[Recognised, ...]:
     """The kinds of recordings that the file is, if it is no program at work; the first matters most."""
     device = scope(trace, default_to_steady(ALL)).steps.device
     window = union(device.start, device.end)
-    captured = (_first(trace, window), *(_recognised(trace, window)))
-    return tuple(each for each in captured if each is not None)
+    recognised = (_first(trace, window), *(_recognised(trace, window)))
+    return tuple(each for each in recognised if each is not None)
 
 
 _Recognise = Callable[[Trace, Intervals], Recognised | None]

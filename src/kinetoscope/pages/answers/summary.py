@@ -18,7 +18,7 @@ from kinetoscope.pages.sentences.recorded import has_device_work, has_steps
 from kinetoscope.pages.sentences.steps import TimePart
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import scale
-from kinetoscope.views.sentences import Quantity, Sentence, different, each, greatest, least, mean, say
+from kinetoscope.views.sentences import Quantity, Sentence, different, each, greatest, join, least, mean, say
 from kinetoscope.views.terminal.bars import sparkline
 from kinetoscope.views.text import cells, middle
 
@@ -119,7 +119,7 @@ def _findings(advice: Advice) -> FindingsBlock:
     ]
     first = (advice.notable or advice.of("critical") or (() if advice.step else advice.findings))[:1]
     after = "".join(f" ({finding.severity}, {finding.code})" for finding in first)
-    return FindingsBlock("", rows, advice.step, advice, note=advice.limits, headline=f"{advice.first}{after}")
+    return FindingsBlock("", rows, advice.step, advice, note=advice.limits, headline=join([advice.first, after], ""))
 
 
 # --- steps and ranks

@@ -75,8 +75,8 @@ def allocator_block(facts: pl.DataFrame, device: int) -> AllocatorBlock:
     here = here.filter(rank=rank)
 
     def rows(kind: str) -> list[Moment]:
-        layers = here.filter(kind=kind).select("label", "event", "time").iter_rows()
-        return [Moment(label, event, time) for label, event, time in layers]
+        rows = here.filter(kind=kind).select("label", "event", "time").iter_rows()
+        return [Moment(label, event, time) for label, event, time in rows]
 
     ends, moments, marked = rows("history"), rows("moment"), rows("step")
     events = ends[-1].event

@@ -153,8 +153,8 @@ class ProcessRecording:
             if first is None or (not first.is_alive() and (self._job is None or self._job.idle)):
                 self._thread, self._rounds = thread, OptimizerRounds()
                 return True
-            wanted, self._said_of_threads = self._said_of_threads, True
-        if not wanted and first.is_alive() and not self._options.all_threads:
+            was_said, self._said_of_threads = self._said_of_threads, True
+        if not was_said and first.is_alive() and not self._options.all_threads:
             tell("several threads train: the steps of one are recorded, and what it runs (--all-threads: of all)")
         return False
 

@@ -67,8 +67,8 @@ class Areas:
         part = next((each for each in self._parts(run, request) if each.trace.source.rank == rank), None)
         if part is None or row >= len(part.trace):
             raise MissingError(f"there is no event {row} of rank {rank} in this area")
-        of_names = occurrence(part, row, which)
-        return json_response(RankOccurrence(rank, *of_names) if of_names else None)
+        place = occurrence(part, row, which)
+        return json_response(RankOccurrence(rank, *place) if place else None)
 
     def _parts(self, run: Run, request: ApiRequest) -> list[LanesOfRank]:
         time = run_part(request.query).select.time
@@ -95,14 +95,14 @@ def _lanes(text: str, ranks: Sequence[int]) -> LanesByRank:
     """`12,12w` of the first rank, `3/12` of rank 3, `3-7/w` device work of five ranks, `3-7/*` all of them; "": all."""
     if not text:
         return dict.fromkeys(ranks)
-    of_names: dict[int, list[str]] = {}
+    lanes_of: dict[int, list[str]] = {}
     for each in text.split(","):
         named, _, lane = each.rpartition("/")
         for rank in numbers("lanes", named) if named else ranks[:1]:
-            of_names.setdefault(rank, []).append(lane)
-    if strange := of_names.keys() - set(ranks):
+            lanes_of.setdefault(rank, []).append(lane)
+    if strange := lanes_of.keys() - set(ranks):
         raise MissingError(f"rank {min(strange)} is not drawn")
-    return {number: None if _EVERY in names else tuple(names) for number, names in of_names.items()}
+    return {number: None if _EVERY in names else tuple(names) for number, names in lanes_of.items()}
 
 
 def _chosen(trace: Trace, names: Sequence[str] | None) -> list[Lane]:

@@ -87,11 +87,11 @@ def _classes(trace: Trace) -> tuple[str, ...]:
 @derived
 def _class_numbers(trace: Trace) -> Int32s:
     """The place in `_classes` of each event's innermost module; of device work that of its launch; −1 for none."""
-    hues_of_events, work = modules(trace), device_work(trace)
+    tree, work = modules(trace), device_work(trace)
     name, place = class_of_module(), {each: number for number, each in enumerate(_classes(trace))}
-    of_module = np.array([*(place[name(each)] for each in hues_of_events.names), -1], np.int32)
-    numbers: Int32s = of_module[hues_of_events.node]
+    of_module = np.array([*(place[name(each)] for each in tree.names), -1], np.int32)
+    numbers: Int32s = of_module[tree.node]
     launched = np.flatnonzero(work.caller >= 0)
     numbers[work.rows] = -1
-    numbers[work.rows[launched]] = of_module[hues_of_events.node[work.caller[launched]]]
+    numbers[work.rows[launched]] = of_module[tree.node[work.caller[launched]]]
     return numbers
