@@ -22,10 +22,11 @@ pytestmark = pytest.mark.slow
 
 
 def go_to(tab: Tab, typed: str, option: str) -> None:
+    """Type, wait for the option whose text begins so ("“queue length” on the timeline" does not), and choose it."""
     tab.page.keyboard.press("Control+k")
     tab.page.locator(".palette input:focus").wait_for()
     tab.page.keyboard.type(typed)
-    tab.page.locator(".palette [aria-selected=true]").filter(has_text=option).wait_for()
+    tab.page.locator(".palette [aria-selected=true]").filter(has_text=re.compile(f"^{re.escape(option)}")).wait_for()
     tab.page.keyboard.press("Enter")
     tab.settle()
 

@@ -27,7 +27,7 @@ MAX_TIME_US: Final = 4_500_000_000_000_000
 MAX_EVENT_BYTES: Final = 1 << 46
 """Bytes, 70 TB: no event takes or returns more. A request that failed may have been for more."""
 
-MAX_BYTES_PER_BYTE: Final = 1.5
+MAX_BYTES_PER_BYTE: Final = 1.25
 """Bytes of memory that a byte of a file may cost: torch's snapshots cost less than one."""
 SPARE_BYTES: Final = 48 << 20
 """Bytes of memory that any file may cost."""
