@@ -18,14 +18,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.always_on import mailbox, timing
 from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, SamplingSchedule, remove_files
 from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepEnds, hidden_from_compiler
 from kinetoscope.record.always_on.idle import AgreedWindow, RankProcess, RequestWatch
 from kinetoscope.record.always_on.module_calls import ModuleCalls, RangeCalls, optimizer_was_made
+from kinetoscope.record.always_on.timing import TimedSteps
 from kinetoscope.record.output import compile_log, memory_snapshots
 from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
@@ -45,8 +47,11 @@ def begin(text: str) -> None:
     """Wait for the first step; `text` is a plan. Torch has just been imported."""
     global _current  # noqa: PLW0603 - one for the process, for `forked` and the signal
     if _current is None:
+        plan = Plan.from_text(text)
         others.watch()
-        running = _current = ProcessRecording(Plan.from_text(text))
+        if plan.timing is not None:
+            timing.prepare(plan)
+        running = _current = ProcessRecording(plan)
         running.attach()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=running.forked)
@@ -73,7 +78,7 @@ class ProcessRecording:
 
     def _forget(self) -> None:
         self._rounds = OptimizerRounds()
-        self._job: _Job | None = None
+        self._job: _Job | TimedSteps | None = None
         self._thread: threading.Thread | None = None
         self._said_of_threads = False
         self._signalled = False
@@ -217,13 +222,19 @@ class ProcessRecording:
                         self._calls.forget()
                     return False
                 before = self._calls.calls_before if by_calls and self._calls is not None else 0
-                self._job = _Job(self._plan, self._options, calls_before=before if by_calls else None)
+                self._job = self._new_job(before if by_calls else None)
                 if self._signalled:
                     self._job.watch.signal()
         return True
 
+    def _new_job(self, calls_before: int | None) -> _Job | TimedSteps:
+        record = partial(_Job, self._plan, self._options)
+        if self._plan.timing is None:
+            return record(calls_before=calls_before)
+        return TimedSteps(self._plan, self._plan.timing, record, by_calls=calls_before is not None)
+
     @property
-    def _here(self) -> _Job:
+    def _here(self) -> _Job | TimedSteps:
         assert self._job is not None
         return self._job
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,31 @@ ENVIRONMENT: Final = "KINETOSCOPE_RECORD"
 
 CONTROL: Final = ".kinetoscope"
 """The folder of a run in which its processes, and those who ask them for a recording, leave each other notes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingPlan:
+    """Which steps are timed, with what changed in the process; the program is ended after them.
+
+    Attributes:
+        name: of the run, which the program finds in KINETOSCOPE_TRIAL.
+        changes: names of trials that change the process.
+        looks: names of trials that only look where they would apply.
+        extensions: files and modules of the user's that declare trials.
+        steps: how many steps are timed.
+        seed: that torch, random and NumPy get before the program runs; None: none.
+        writes: the program may write checkpoints.
+        record: record a window after the timed steps, by the schedule of the plan.
+    """
+
+    name: str
+    changes: Sequence[str] = ()
+    looks: Sequence[str] = ()
+    extensions: Sequence[str] = ()
+    steps: int
+    seed: int | None = 0
+    writes: bool = False
+    record: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +65,7 @@ class Plan:
         spans: mark forward, backward and the calls of modules in the trace.
         signal: SIGUSR2 asks for a recording.
         options: fields of `RecordOptions`.
+        timing: steps that are timed before anything is recorded; None for none.
     """
 
     dir: str
@@ -58,6 +84,7 @@ class Plan:
     spans: bool = True
     signal: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+    timing: TimingPlan | None = None
 
     @property
     def window(self) -> int:
@@ -77,7 +104,10 @@ class Plan:
     def from_text(text: str) -> Plan:
         """The inverse of `as_text`; what another version wrote beside is left out."""
         known = {each.name for each in dataclasses.fields(Plan)}
-        return Plan(**{name: value for name, value in json.loads(text).items() if name in known})
+        values = {name: value for name, value in json.loads(text).items() if name in known}
+        if values.get("timing") is not None:
+            values["timing"] = TimingPlan(**values["timing"])
+        return Plan(**values)
 
 
 def control_of(run: str) -> Path:

@@ -1,0 +1,238 @@
+"""What came of trying: the program as it is, each trial with what it brought and why it is kept or not, as a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import polars as pl
+
+from kinetoscope.errors import InputError
+from kinetoscope.notes import Note
+from kinetoscope.schema import Column, Result, Schema
+
+FILE: Final = "try.json"
+"""The file of a folder of `kinetoscope try` in which all that was measured is."""
+
+_FORMAT: Final = 1
+
+Outcome = Literal[
+    "kept", "no gain", "slower", "loss differs", "no longer matters", "failed", "no effect",
+    "nothing to change", "refused", "not asked", "not allowed", "no device", "one rank", "no time",
+]  # fmt: skip
+"""What came of a trial.
+
+kept: faster beyond noise, and the losses stay. no gain: not faster beyond noise. slower. loss differs: faster, but the
+losses are others than rounding explains. no longer matters: kept at first, and without it the step is as short in the
+end. failed: its run did not get to its steps. no effect: the change was made, and read back it was not in force. The
+others were not run: nothing to change: nothing that it changes is in the program; refused: it must not be applied
+there; not asked: no finding asks for it; not allowed: it changes the training, and needs --allow; no device, one rank:
+it is for others; no time: the budget was spent.
+"""
+
+RESULT = Schema(
+    Column("trial", pl.String, "Name of the trial; of two that were tried together, both."),
+    Column("title", pl.String, "What it changes."),
+    Column("outcome", pl.String, "kept, no gain, slower, loss differs, ...: see What came of a trial."),
+    Column("why", pl.String, "Why it is kept, is not, or was not run."),
+    Column("on_top_of", pl.String, "Trials that were in force on both sides of the comparison."),
+    Column("rounds", pl.Int64, "Rounds, each with one run without it and one with it."),
+    Column("base_step", pl.Int64, "Typical step without it, median of the rounds.", "ns"),
+    Column("step", pl.Int64, "Typical step with it, median of the rounds.", "ns"),
+    Column("change", pl.Float64, "Change of the step in the median round; negative for a gain.", "fraction"),
+    Column("change_low", pl.Float64, "95 % interval of the mean change, from here", "fraction"),
+    Column("change_high", pl.Float64, "to here.", "fraction"),
+    Column("samples_per_second", pl.Float64, "Samples of all ranks in a second with it; null if not known."),
+    Column("codes", pl.String, "Rules whose findings it answers, of those that were found."),
+    Column("promised_low", pl.Int64, "What the findings promised of a recorded step: at least.", "ns"),
+    Column("promised_high", pl.Int64, "What they promised: at most.", "ns"),
+    Column("brought", pl.Int64, "base_step − step.", "ns"),
+    Column("loss", pl.String, "equal, close, different from the loss without it, or unknown."),
+    Column("loss_difference", pl.Float64, "Relative difference in the first step whose loss differs.", "fraction"),
+    Column(
+        "memory", pl.Int64, "Most memory of a rank with it, on its device or, without one, of the process.", "bytes"
+    ),
+    Column("start", pl.Int64, "What its first steps take more than others, as compiling does.", "ns"),
+    Column("pays_after", pl.Int64, "Steps after which that is earned; null without a gain."),
+)
+"""A row for each trial, those that were run first, in the order in which they were."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRow:
+    """A trial and what came of it; what does not apply is None or empty. Times are ns; see `RESULT`.
+
+    Attributes beside those of the table:
+        edit: how to make the change permanent, in words; "" for what is not kept.
+        trace: the folder with the recorded window of its last step, relative to that of the result; "" for none.
+    """
+
+    trial: str
+    title: str
+    outcome: Outcome
+    why: str = ""
+    on_top_of: tuple[str, ...] = ()
+    rounds: int = 0
+    base_step: int | None = None
+    step: int | None = None
+    change: float | None = None
+    change_low: float | None = None
+    change_high: float | None = None
+    samples_per_second: float | None = None
+    codes: tuple[str, ...] = ()
+    promised_low: int | None = None
+    promised_high: int | None = None
+    loss: str = ""
+    loss_difference: float | None = None
+    memory: int | None = None
+    start: int | None = None
+    pays_after: int | None = None
+    edit: str = ""
+    trace: str = ""
+
+    @property
+    def brought(self) -> int | None:
+        """By how much the step is shorter, ns."""
+        return None if self.base_step is None or self.step is None else self.base_step - self.step
+
+    @property
+    def was_run(self) -> bool:
+        """Was a run of it measured?"""
+        return self.step is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What came of trying all.
+
+    Attributes:
+        command: what was run.
+        trials: a row for each trial.
+        kept: names of those that are kept, in order.
+        step: typical step of the program as it is, ns; of the last comparison with what is kept, or of all its runs.
+        step_kept: the same with all that is kept; None if nothing is.
+        change, change_low, change_high: from the one to the other.
+        samples_per_second, samples_kept: samples of all ranks in a second, before and after.
+        memory, memory_kept: most memory of a rank, bytes.
+        ranks: how many take steps.
+        steps: timed steps of a run.
+        noise: how far two runs of the program as it is were apart, as a share.
+        runs: how many runs were made.
+        seconds: that all took.
+        loss: how the losses of the program as it is are from run to run: equal, or why they say nothing.
+        patch: the changes to the user's files as a unified diff, and settings besides, as comments; "" for none.
+        by_calls: the steps are calls of a model, not an optimizer's.
+        notes: what was left out or assumed.
+        stopped: why it ended before all was tried; "" if it did not.
+        trace: folder of the recorded window of the program as it is, relative to that of the result.
+        edits: what findings that no trial answers ask for: code, title and the change, in order of what they promise.
+    """
+
+    command: tuple[str, ...]
+    trials: tuple[TrialRow, ...] = ()
+    kept: tuple[str, ...] = ()
+    step: int = 0
+    step_kept: int | None = None
+    change: float | None = None
+    change_low: float | None = None
+    change_high: float | None = None
+    samples_per_second: float | None = None
+    samples_kept: float | None = None
+    memory: int = 0
+    memory_kept: int | None = None
+    ranks: int = 1
+    steps: int = 0
+    noise: float = 0.0
+    runs: int = 0
+    seconds: float = 0.0
+    loss: str = ""
+    patch: str = ""
+    by_calls: bool = False
+    notes: tuple[Note, ...] = ()
+    stopped: str = ""
+    trace: str = ""
+    edits: tuple[tuple[str, str, str], ...] = field(default=())
+
+    @property
+    def result(self) -> Result:
+        """The same as a table."""
+        rows = [
+            tuple(
+                "+".join(value) if isinstance(value := getattr(row, name), tuple) and name == "on_top_of"
+                else ", ".join(value) if isinstance(value, tuple) else value
+                for name in RESULT.names
+            )
+            for row in self.trials
+        ]  # fmt: skip
+        return Result(RESULT.frame(rows), RESULT, self.notes, "try", {})
+
+    @property
+    def was_measured(self) -> bool:
+        """Was any trial measured?"""
+        return any(row.was_run for row in self.trials)
+
+    def to_json(self) -> str:
+        """All of it as JSON: the baseline and `trials`, each with its name, `kept`, `why`, times and intervals."""
+        own = dataclasses.asdict(self)
+        trials = [{**each, "kept": each["outcome"] == "kept", "brought": row.brought}
+                  for each, row in zip(own.pop("trials"), self.trials, strict=True)]  # fmt: skip
+        own["notes"] = [[note.code, str(note), note.severity] for note in self.notes]
+        return json.dumps({"format": _FORMAT, **own, "trials": trials}, indent=1, allow_nan=False, default=_number)
+
+
+def _number(value: Any) -> Any:
+    raise TypeError(f"{value!r} is nothing that JSON has")
+
+
+def from_json(text: str, name: str = FILE) -> Tried:
+    """The inverse of `Tried.to_json`.
+
+    Raises:
+        InputError: it is something else.
+    """
+    try:
+        data = json.loads(text)
+        if data.pop("format") != _FORMAT:
+            raise InputError(f"{name} was written by another version of kinetoscope; try again with --resume or anew")
+        trials = tuple(_from(TrialRow, row) for row in data.pop("trials"))
+        notes = tuple(Note(code, said, severity) for code, said, severity in data.pop("notes"))
+        return dataclasses.replace(_from(Tried, data), trials=trials, notes=notes)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{name} is no result of `kinetoscope try`: {error!r:.200}") from error
+
+
+def _from(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    known = {each.name for each in dataclasses.fields(kind)}
+    return kind(**{name: _tuples(value) for name, value in values.items() if name in known})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+
+
+def load(folder: Path) -> Tried:
+    """The result in a folder of `kinetoscope try`.
+
+    Raises:
+        InputError: there is none.
+    """
+    path = folder / FILE if folder.is_dir() else folder
+    try:
+        return from_json(path.read_text("utf-8"), str(path))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; `kinetoscope try` writes it") from error
+
+
+def pays_after(start: float, base: float, new: float) -> int | None:
+    """Steps after which what a change costs at the start (ns) is earned by its shorter steps (ns); None without gain."""
+    return math.ceil(start / (base - new)) if new < base else None
+
+
+def names_of(changes: Sequence[str]) -> str:
+    """`workers + threads`."""
+    return " + ".join(changes)

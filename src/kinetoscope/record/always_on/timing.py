@@ -1,0 +1,318 @@
+"""Steps that are timed without a profiler, in a process that a trial has changed; then the program is ended.
+
+The time of a step is from one end to the next, by the clock of the system. At each end the process only notes the time
+and keeps the losses that `backward` was called on; they are read when the last step has ended. A rank leaves one note:
+
+    timed/RANK.PID   {rank, world, steps, losses, changes, ended, ...}, see `TimedSteps.note`
+
+The program ends at the same step on all ranks, after a flush of what it printed, without its own clean-up: what that
+would write is not wanted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import random
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import torch
+
+from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.always_on.hooks import hidden_from_compiler
+from kinetoscope.record.output.guards import described, tell
+from kinetoscope.record.session.child_config import Plan, TimingPlan
+from kinetoscope.record.session.options import rank_identity
+from kinetoscope.record.trials import by_name
+from kinetoscope.record.trials.trial import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NOTES: Final = "timed"
+"""The folder of notes in the control folder of a run."""
+
+_LAST_STEPS: Final = 2
+"""Steps that a recorded window may take to be over besides its own."""
+
+_WAIT_SECONDS: Final = 60.0
+"""Seconds that the end of the program is put off for a trace, and for the notes of the other ranks."""
+
+_LET_GO_SECONDS: Final = 0.5
+"""Seconds between the last rank's note and the end: gloo's threads may still send what the others wait for."""
+
+
+class Recording(Protocol):
+    """What records a window after the timed steps; see `running`."""
+
+    def boundary(self, entered: float) -> None:
+        """A step has ended."""
+
+    def called(self, module: torch.nn.Module | None) -> None:
+        """A call that is a step begins."""
+
+    def returned(self, module: torch.nn.Module | None) -> None:
+        """It has ended."""
+
+
+_changes: dict[str, Change] = {}
+"""The changes of this process, by the names of their trials."""
+
+_losses: list[torch.Tensor] = []
+"""What `backward` was called on since the last step ended."""
+
+
+def prepare(plan: Plan) -> None:
+    """Put the changes of a plan into this process; torch has just been imported, and nothing of the program ran.
+
+    An error in a change ends the process: what would be measured is not what was asked for.
+    """
+    timing = plan.timing
+    assert timing is not None
+    try:
+        _seed(timing.seed)
+        if not timing.writes:
+            from kinetoscope.record.trials import silent_writers
+
+            silent_writers.attach()
+        known = by_name(timing.extensions)
+        for name in (*timing.looks, *timing.changes):
+            change = _changes[name] = Change(known[name], acts=name in timing.changes)
+            change.trial.put_in(change)
+        _keep_losses()
+    except Exception as error:  # noqa: BLE001 - a user's own trial may raise anything
+        _leave(plan, {"problem": f"the change could not be made: {described(error)}"}, "failed")
+        tell(f"the change could not be made: {described(error)}")
+        os._exit(1)
+
+
+def _seed(seed: int | None) -> None:
+    if seed is None:
+        return
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+def _keep_losses() -> None:
+    """Keep what `backward` is called on, as far as it is one number."""
+    original = torch.autograd.backward
+
+    @functools.wraps(original)
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+        if isinstance(first, torch.Tensor) and first.numel() == 1:
+            _losses.append(first.detach())
+        return original(tensors, *args, **kwargs)
+
+    hidden_from_compiler(backward)
+    torch.autograd.backward = backward
+
+
+class _NoWatch:
+    """Nobody asks for a recording of a trial."""
+
+    def signal(self) -> None:
+        """SIGUSR2 has come."""
+
+    def stop(self) -> None:
+        """Stop."""
+
+
+class TimedSteps:
+    """The steps of a process, timed; then, if the plan says so, a recorded window; then the end of the program.
+
+    Args:
+        plan: of the run.
+        timing: of it.
+        record: makes what records the window, of `calls_before`.
+        by_calls: calls of a module are the steps, not those of optimizers.
+    """
+
+    watch = _NoWatch()
+    marks = False
+
+    def __init__(self, plan: Plan, timing: TimingPlan, record: Callable[..., Recording], *, by_calls: bool) -> None:
+        self._plan, self._timing, self._record, self._by_calls = plan, timing, record, by_calls
+        here = rank_identity()
+        self._name, self._rank, self._world = f"{here.rank}.{here.pid}", here.rank, here.world
+        self._ends = array("q")
+        self._kept: list[list[torch.Tensor]] = []
+        self._recording: Recording | None = None
+        self._left = plan.wait + plan.warmup + plan.active + _LAST_STEPS if timing.record else 0
+        self._before = _Usage()
+        self._after: _Usage | None = None
+        self._is_over = False
+        self._pid = os.getpid()
+        _losses.clear()
+        atexit.register(self._program_ended)
+
+    @property
+    def idle(self) -> bool:
+        """True if no window is open."""
+        return self._recording is None
+
+    def boundary(self, _: float) -> None:
+        """A step has ended."""
+        if self._recording is None:
+            self._timed()
+        else:
+            self._recording.boundary(time.monotonic())
+            self._one_less()
+
+    def called(self, module: torch.nn.Module | None) -> None:
+        """A call that begins a step is about to run. Steps of other threads than the main one are not timed."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if self._recording is None:
+            self._timed()
+        else:
+            self._recording.called(module)
+            self._one_less()
+
+    def returned(self, module: torch.nn.Module | None) -> None:
+        """A call that began a step has ended."""
+        if self._recording is not None and threading.current_thread() is threading.main_thread():
+            self._recording.returned(module)
+
+    def begin_timed(self) -> None:
+        """No window of a fixed time is asked for."""
+
+    def withdraw(self) -> None:
+        """An optimizer steps after all: the calls before were no steps."""
+        self._is_over = True
+        atexit.unregister(self._program_ended)
+
+    def abandon(self) -> None:
+        """In a child process, which is not timed."""
+        self._is_over = True
+
+    def _timed(self) -> None:
+        self._ends.append(time.perf_counter_ns())
+        self._kept.append(_losses.copy())
+        _losses.clear()
+        if len(self._ends) == 1:
+            for change in _changes.values():
+                change.first_step_ended()
+            self._before = _Usage()
+        elif len(self._ends) > self._timing.steps:
+            self._after = _Usage()
+            if self._left:
+                self._recording = self._record(calls_before=0 if self._by_calls else None)
+            else:
+                self._end("steps")
+
+    def _one_less(self) -> None:
+        """All ranks take as many steps, whether a window was recorded or not: else one would wait for another."""
+        self._left -= 1
+        if not self._left:
+            _until(lambda: any(mailbox.read_all(Path(self._plan.control) / "written", self._name)))
+            self._end("steps")
+
+    def _program_ended(self) -> None:
+        """The program ends by itself."""
+        if not self._is_over and os.getpid() == self._pid:
+            self._is_over = True
+            self._leave("program")
+
+    def _end(self, ended: str) -> None:
+        """Leave the note and end the process, once all ranks have come so far."""
+        self._is_over = True
+        self._leave(ended)
+        if self._world > 1:
+            notes = Path(self._plan.control) / NOTES
+            _until(lambda: len({note.get("rank") for note in mailbox.read_all(notes).values()}) >= self._world)
+            time.sleep(_LET_GO_SECONDS)
+        end_process()
+
+    def _leave(self, ended: str) -> None:
+        with contextlib.suppress(OSError):
+            _leave(self._plan, self.note(ended), NOTES, self._name)
+
+    def note(self, ended: str) -> dict[str, Any]:
+        """The note for the driver.
+
+        ended: "steps": after those that were asked for; "program": the program ended before. `ends`: ns, by a clock of
+        its own, at which steps ended; `losses`: of each step the values that `backward` was called on; `lacked`: ns in
+        which the thread that steps could have run and had no core; `processor`: ns of the whole process; both between
+        the first and the last timed end. `memory`: the most of the process, `device_memory` of its device, bytes.
+        """
+        after = self._after or _Usage()
+        return {
+            "rank": self._rank,
+            "world": self._world,
+            "host": socket.gethostname(),
+            "ended": ended,
+            "ends": list(self._ends),
+            "losses": [[_number(each) for each in step] for step in self._kept],
+            "lacked": after.lacked - self._before.lacked,
+            "processor": after.processor - self._before.processor,
+            "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
+            "device_memory": _device_memory(),
+            "by_calls": self._by_calls,
+            "changes": {name: change.note() for name, change in _changes.items()},
+        }
+
+
+class _Usage:
+    """Time of processors that this process, and the thread that asks, have had or lacked until now, ns."""
+
+    def __init__(self) -> None:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        self.processor = round((usage.ru_utime + usage.ru_stime) * 1e9)
+        self.lacked = 0
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            self.lacked = int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1])
+
+
+def _device_memory() -> int:
+    """The most that torch's allocator had on the current CUDA device; 0 without one."""
+    with contextlib.suppress(Exception):  # a device that failed
+        if torch.cuda.is_initialized():
+            return int(torch.cuda.max_memory_allocated())
+    return 0
+
+
+def _number(value: torch.Tensor) -> float | None:
+    with contextlib.suppress(Exception):  # a fake one, or a device that failed
+        return float(value)
+    return None
+
+
+def _until(done: Callable[[], bool]) -> None:
+    last = time.monotonic() + _WAIT_SECONDS
+    while not done() and time.monotonic() < last:
+        time.sleep(0.02)
+
+
+def _leave(plan: Plan, note: dict[str, Any], folder: str, name: str = "") -> None:
+    mailbox.leave(Path(plan.control) / folder / (name or str(os.getpid())), note)
+
+
+def end_process() -> None:
+    """End this process and its children now; what the program has printed is flushed, its clean-up does not run."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, or of the program's own make
+            stream.flush()
+    for child in _children():
+        with contextlib.suppress(OSError):
+            os.kill(child, signal.SIGTERM)
+    os._exit(0)
+
+
+def _children() -> Iterable[int]:
+    """Process numbers of the children that the program started by `multiprocessing`."""
+    module = sys.modules.get("multiprocessing")
+    return [each.pid for each in module.active_children() if each.pid] if module is not None else []

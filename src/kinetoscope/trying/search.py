@@ -1,0 +1,235 @@
+"""Which changes are tried on top of which, in what order, and when one is out: greedy, by rounds in turns.
+
+It knows no processes: `measure` runs a setup once. A candidate, one trial or two that need each other, is run in turns
+with what is kept so far. After two rounds it is out if it was slower by 5 % in both; after three if it was not faster in
+each; after five it is kept if `paired` calls it a gain and the losses stay. When all were tried, what is kept is run in
+turns with the program as it is, and with each kept change taken away once: one that brings nothing any more goes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from kinetoscope.compare.statistics.paired import MIN_GAIN, ROUNDS, PairedChange, paired
+from kinetoscope.compare.trials.runs import TimedRun
+
+Changes = tuple[str, ...]
+"""Names of the trials that change the process, in order; () is the program as it is."""
+
+_CLEARLY_SLOWER: Final = 0.05
+_OUT_AFTER: Final = 3
+"""Rounds after which a candidate is out that was not faster in each of them."""
+
+_DISTURBED: Final = 1.5
+"""A run whose step is so many times off the other runs of its setup is run again."""
+
+_AGAIN: Final = 2
+"""Times that a disturbed run is run again at most."""
+
+_SHORTER_SINCE: Final = 1.5
+"""A candidate that brought nothing is tried again once the step has become so many times shorter since."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run that was made.
+
+    Attributes:
+        changes: what was changed.
+        stage: which comparison it belongs to.
+        round: of it, from 1.
+        run: what was measured.
+        disturbed: it was far off the others of its setup, and run again.
+    """
+
+    changes: Changes
+    stage: str
+    round: int
+    run: TimedRun
+    disturbed: bool = False
+
+
+Word = Literal["gain", "no gain", "slower", "failed", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two setups that were run in turns.
+
+    Attributes:
+        base, new: what was changed in each.
+        of_base, of_new: their runs, one a round.
+        change: of the step; None where a run of one failed.
+        problem: of the run that failed.
+    """
+
+    base: Changes
+    new: Changes
+    of_base: tuple[TimedRun, ...] = ()
+    of_new: tuple[TimedRun, ...] = ()
+    change: PairedChange | None = None
+    problem: str = ""
+
+    @property
+    def word(self) -> Word:
+        """What is to be said of it, of time alone."""
+        if self.change is None:
+            return "failed"
+        if self.change.is_gain:
+            return "gain"
+        return "slower" if self.change.is_loss else "no gain"
+
+
+@dataclass
+class Search:
+    """The trials of a program.
+
+    Attributes:
+        measure: runs a setup once, as (changes, stage, round).
+        accepts: why a faster candidate is not kept all the same, such as another loss; "" if it is.
+        has_time: whether so many runs of a setup fit into what is left of the time.
+        rounds: how many are run of what may be a gain.
+        tried: a comparison for each candidate that was run, in order; one that was tried twice is there twice.
+        kept: the changes that are kept.
+        removed: changes that were kept, and brought nothing any more in the end.
+        skipped: candidates for which no time was left.
+        final: what is kept against the program as it is.
+        without: by kept change, what is kept against the same without it.
+    """
+
+    measure: Callable[[Changes, str, int], TimedRun]
+    accepts: Callable[[Comparison], str]
+    has_time: Callable[[int], bool] = lambda _: True
+    rounds: int = ROUNDS
+    tried: list[Comparison] = field(default_factory=list)
+    kept: Changes = ()
+    removed: Changes = ()
+    skipped: list[Changes] = field(default_factory=list)
+    final: Comparison | None = None
+    without: dict[str, Comparison] = field(default_factory=dict)
+
+    def run(self, candidates: Sequence[Changes]) -> None:
+        """Try the candidates in this order, then hold what is kept against the program as it is."""
+        steps: dict[Changes, float] = {}
+        for candidate in candidates:
+            self._try(candidate, steps)
+        now = self._step_now()
+        for candidate in candidates:
+            again = steps.get(candidate, 0.0) > _SHORTER_SINCE * now and not set(candidate) & set(self.kept)
+            if again and self._may_gain(candidate):
+                self._try(candidate, steps)
+        self._take_away()
+
+    def _try(self, candidate: Changes, steps: dict[Changes, float]) -> None:
+        new = tuple(each for each in candidate if each not in self.kept)
+        if not new:
+            return
+        if not self.has_time(2 * _OUT_AFTER):
+            self.skipped.append(candidate)
+            return
+        comparison = self.compare(self.kept, (*self.kept, *new), "+".join(new))
+        self.tried.append(comparison)
+        if comparison.of_base:
+            steps[candidate] = comparison.of_base[-1].typical
+        if comparison.word == "gain" and not self.accepts(comparison):
+            self.kept = comparison.new
+
+    def _step_now(self) -> float:
+        last = next((each for each in reversed(self.tried) if each.new == self.kept and each.of_new), None)
+        return last.of_new[-1].typical if last is not None else math.inf
+
+    def _may_gain(self, candidate: Changes) -> bool:
+        """Was it at least not slower, and did it run?"""
+        last = next(each for each in reversed(self.tried) if set(candidate) <= {*each.new} - {*each.base})
+        return last.word == "no gain"
+
+    def compare(self, base: Changes, new: Changes, stage: str) -> Comparison:
+        """Run two setups in turns until it is known whether the second is faster."""
+        runs: tuple[list[TimedRun], list[TimedRun]] = ([], [])
+        for number in range(1, self.rounds + 1):
+            order = (0, 1) if number % 2 else (1, 0)
+            for side in order:
+                run = self.undisturbed((base, new)[side], stage, number, runs[side])
+                if run.problem:
+                    return Comparison(base, new, *map(tuple, runs), None, run.problem)
+                runs[side].append(run)
+            change = paired(*([run.typical for run in side] for side in runs))
+            if _is_out(change, [run.typical for run in runs[0]], [run.typical for run in runs[1]]):
+                break
+        return Comparison(base, new, *map(tuple, runs), change)
+
+    def undisturbed(self, changes: Changes, stage: str, number: int, before: Sequence[TimedRun]) -> TimedRun:
+        """A run of a setup, made again if it is far off the runs before it: something else had the machine."""
+        run = self.measure(changes, stage, number)
+        for again in range(_AGAIN):
+            if run.problem or not before or not _is_off(run.typical, [each.typical for each in before]):
+                break
+            other = self.measure(changes, f"{stage} again {again + 1}", number)
+            run = min(run, other, key=lambda each: math.inf if each.problem else each.typical)
+        return run
+
+    def _take_away(self) -> None:
+        """Hold what is kept against the program as it is, and against the same without each kept change."""
+        if not self.kept or not self.has_time(2 + len(self.kept)):
+            return
+        setups: dict[str, Changes] = {"": (), "all": self.kept}
+        if len(self.kept) > 1:
+            setups |= {each: tuple(other for other in self.kept if other != each) for each in self.kept}
+        runs: dict[str, list[TimedRun]] = {name: [] for name in setups}
+        for number in range(1, self.rounds + 1):
+            if number > 1 and not self.has_time(len(setups)):
+                break
+            names = list(setups) if number % 2 else list(reversed(setups))
+            for name in names:
+                runs[name].append(self.undisturbed(setups[name], "in the end", number, runs[name]))
+        self.final = _of_runs((), self.kept, runs[""], runs["all"])
+        self.without = {
+            each: _of_runs(setups[each], self.kept, runs[each], runs["all"]) for each in self.kept if each in setups
+        }
+        idle = [each for each, of in self.without.items() if of.change is not None and not _matters(of.change)]
+        if idle and (worst := max(idle, key=lambda each: _change_of(self.without[each]))):
+            self.removed = (*self.removed, worst)
+            self.kept = setups[worst]
+            if len(idle) > 1 and len(self.kept) > 1:
+                self._take_away()
+            else:
+                self.final = _of_runs((), self.kept, runs[""], runs[worst])
+                self.without.pop(worst)
+
+
+def _change_of(comparison: Comparison) -> float:
+    return comparison.change.change if comparison.change is not None else 0.0
+
+
+def _matters(change: PairedChange) -> bool:
+    """Does the program with it run faster than without it, by what counts as a gain, or beyond doubt?"""
+    return change.change <= -MIN_GAIN or change.high < 0
+
+
+def _of_runs(base: Changes, new: Changes, of_base: Iterable[TimedRun], of_new: Iterable[TimedRun]) -> Comparison:
+    rounds = [(one, other) for one, other in zip(of_base, of_new, strict=False) if not (one.problem or other.problem)]
+    if not rounds:
+        problem = next((run.problem for run in (*of_base, *of_new) if run.problem), "no round was run")
+        return Comparison(base, new, problem=problem)
+    ones, others = zip(*rounds, strict=True)
+    change = paired([run.typical for run in ones], [run.typical for run in others])
+    return Comparison(base, new, tuple(ones), tuple(others), change)
+
+
+def _is_out(change: PairedChange, base: Sequence[float], new: Sequence[float]) -> bool:
+    if change.rounds == _OUT_AFTER - 1:
+        return all(other > (1 + _CLEARLY_SLOWER) * one for one, other in zip(base, new, strict=True))
+    return change.rounds >= _OUT_AFTER and not change.is_shorter
+
+
+def _is_off(value: float, others: Sequence[float]) -> bool:
+    middle = sorted(others)[len(others) // 2]
+    return value > _DISTURBED * middle or middle > _DISTURBED * value
+
+
+def noise(base: Sequence[float]) -> float:
+    """How far runs of the same program are apart: the longest step / the shortest − 1."""
+    return max(base) / min(base) - 1 if base and min(base) > 0 else math.inf
