@@ -37,6 +37,7 @@ VERBS = {
     "gate": "fail a CI job if a run is slower than a baseline, beyond noise (exit code 3)",
     "convert": "write a trace as JSON, as Parquet, or for Perfetto with counter tracks",
     "record": "record an unchanged program: kinetoscope record -- python train.py",
+    "try": "run a program changed and unchanged in turns, and say what makes its steps shorter",
     "trigger": "ask a job started by `record --idle` for a recording now",
     "daemon": "record jobs started with KINETO_USE_DAEMON=1",
     "mcp": "answer AI assistants about the traces below a folder (Model Context Protocol)",

@@ -201,7 +201,8 @@ def from_json(text: str, name: str = FILE) -> Tried:
             raise InputError(f"{name} was written by another version of kinetoscope; try again with --resume or anew")
         trials = tuple(_from(TrialRow, row) for row in data.pop("trials"))
         notes = tuple(Note(code, said, severity) for code, said, severity in data.pop("notes"))
-        return dataclasses.replace(_from(Tried, data), trials=trials, notes=notes)
+        tried: Tried = _from(Tried, data)
+        return dataclasses.replace(tried, trials=trials, notes=notes)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{name} is no result of `kinetoscope try`: {error!r:.200}") from error
 
@@ -229,7 +230,7 @@ def load(folder: Path) -> Tried:
 
 
 def pays_after(start: float, base: float, new: float) -> int | None:
-    """Steps after which what a change costs at the start (ns) is earned by its shorter steps (ns); None without gain."""
+    """Steps that earn what a change costs at the start, ns, by being shorter; None if they are not."""
     return math.ceil(start / (base - new)) if new < base else None
 
 

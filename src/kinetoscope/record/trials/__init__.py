@@ -6,6 +6,7 @@ A module has `TRIAL`, a `Trial`: which finding it answers, what it changes in th
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Final
 
 from kinetoscope.record.trials.trial import Trial
@@ -17,3 +18,8 @@ NAMES: Final = ("workers",)
 def ours() -> tuple[Trial, ...]:
     """Our trials."""
     return tuple(importlib.import_module(f"{__name__}.{name}").TRIAL for name in NAMES)
+
+
+def by_name(extensions: Sequence[str] = ()) -> dict[str, Trial]:
+    """All trials by their names."""
+    return {trial.name: trial for trial in ours()}
