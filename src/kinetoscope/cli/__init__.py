@@ -47,6 +47,9 @@ VERBS = {
     "warm": "compile everything now, so that no later run waits for the compiler",
 }
 
+_MODULES = {"try": "trying"}
+"""Modules of verbs that are words of Python."""
+
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 """Of what is imported nothing is garbage: looking for it as often as Python does takes 5 % of a short run."""
 
@@ -149,7 +152,7 @@ def _run(arguments: list[str]) -> int:
     if verb not in VERBS:
         raise UsageError(f"unknown verb {verb!r}{nearest(verb, VERBS)}; the verbs are {', '.join(VERBS)}")
     try:
-        code: int = importlib.import_module(f"kinetoscope.cli.{verb}").run(rest)
+        code: int = importlib.import_module(f"kinetoscope.cli.{_MODULES.get(verb, verb)}").run(rest)
     except SystemExit:  # argparse, after it printed the help
         return 0
     return code

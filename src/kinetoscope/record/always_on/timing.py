@@ -188,7 +188,6 @@ class TimedSteps:
         self._after: _Usage | None = None
         self._is_over = False
         self._pid = os.getpid()
-        _losses.clear()
         atexit.register(self._program_ended)
 
     @property

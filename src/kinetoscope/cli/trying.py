@@ -91,7 +91,7 @@ def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(arguments[:at]), list(arguments[at + 1 :])
 
 
-def _interrupted(number: int, _: object) -> None:
+def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
