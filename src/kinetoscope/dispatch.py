@@ -31,6 +31,7 @@ FUNCTIONS: Final[dict[str, dict[str, str]]] = {
         "health": "model.health.check.examine",
         "table": "model.tables.tables.table",
     },
+    "Tried": {"text": "screens.values.tried_text", "html": "screens.values.tried_html"},
     "object": {"job": "reading.read"},
 }
 """Names of functions below `kinetoscope`, by the class of their first argument and the name that it calls them by."""

@@ -534,6 +534,14 @@ class NoteBlock(Block):
     alert: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CodeBlock(Block):
+    """Lines of code as they are; of a diff, `-` and `+` begin what goes out and what comes in."""
+
+    title: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Page:
     """A view: what it found, in one sentence; facts; then pictures and tables; at its end what it cannot tell.

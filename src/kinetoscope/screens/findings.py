@@ -85,12 +85,17 @@ def _finding(
     yield from _stake(finding, columns, inner)
     if finding.why:
         yield from (plain(_INDENT + line, "dim") for line in wrapped(printable(finding.why), inner))
-    for line in finding.change.splitlines():
+    yield from code_lines(finding.change, width, f"{_INDENT}  ", endless=endless)
+    yield from _where(finding, advice, inner, endless=endless)
+
+
+def code_lines(code: str, width: int, before: str = "  ", *, endless: bool) -> Iterator[Line]:
+    """Lines of code, of a diff in the colours of what goes out and comes in; `endless`: none is broken."""
+    for line in code.splitlines():
         style = _CHANGED.get(line[:1], "")
         text = printable(line)
-        each = [text] if endless else wrapped(text, inner - 2, indent="      ")
-        yield from (plain(f"{_INDENT}  {part}", style) for part in each)
-    yield from _where(finding, advice, inner, endless=endless)
+        each = [text] if endless else wrapped(text, width - len(before), indent="      ")
+        yield from (plain(before + part, style) for part in each)
 
 
 def _stake(finding: Finding, columns: tuple[int, int], room: int) -> Iterator[Line]:

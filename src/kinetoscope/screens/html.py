@@ -14,7 +14,17 @@ from typing import Any, Final
 from kinetoscope.advisor.advice import Advice, is_part_sure, stake_of, stake_text
 from kinetoscope.advisor.commands import call_of
 from kinetoscope.advisor.finding import Finding
-from kinetoscope.pages.blocks import Block, FindingsBlock, NoteBlock, Page, Part, PartsBlock, RooflineBlock, RowsBlock
+from kinetoscope.pages.blocks import (
+    Block,
+    CodeBlock,
+    FindingsBlock,
+    NoteBlock,
+    Page,
+    Part,
+    PartsBlock,
+    RooflineBlock,
+    RowsBlock,
+)
 from kinetoscope.pages.grid import GridBlock
 from kinetoscope.schema import Unit
 from kinetoscope.screens.findings import MAX_IN_LINES, mark
@@ -66,6 +76,10 @@ def _rows(block: RowsBlock) -> str:
     return to_html(result_of(block), limit=0) if block.rows else ""
 
 
+def _code(block: CodeBlock) -> str:
+    return _lines_of(block.text)
+
+
 def _parts(block: PartsBlock) -> str:
     return _bar_of_parts(block.parts, block.unit)
 
@@ -93,7 +107,10 @@ def _grid(of: GridBlock) -> str:
     rest = paragraph(of.rest, SOFT)
     if not any(row.high > row.low for row in of.rows):
         rows = [[name, *row.cells[1:]] for name, row in zip(names, of.rows, strict=True)]
-        return table_of_texts([of.heads, *rows]) + rest
+        about = [
+            paragraph(f"{name}: {words}", SOFT) for name, row in zip(names, of.rows, strict=True) for words in row.about
+        ]
+        return table_of_texts([of.heads, *rows]) + "".join(about) + rest
     lines = [
         Span(
             "  " * row.indent + name,
@@ -141,8 +158,7 @@ def _finding(finding: Finding, advice: Advice) -> Iterator[str]:
     for remark in (finding.why, *finding.remarks(max(advice.ranks, 1))):
         yield paragraph(remark, SOFT)
     if finding.change:
-        lines = (_changed(line) for line in finding.change.splitlines())
-        yield f'<pre style="margin:0.3em 0;white-space:pre-wrap">{"<br>".join(lines)}</pre>'
+        yield _lines_of(finding.change)
     for each in finding.evidence:
         place = f" ({each.file}:{each.line})" if each.file else ""
         of_rank = f" on rank {each.rank}" if each.rank is not None and advice.ranks > 1 else ""
@@ -159,6 +175,11 @@ def _bar_of_stake(finding: Finding) -> str:
     for share, opacity in ((high, 0.4), (low, 1)):
         parts.append(f'<rect width="{320 * share:.1f}" height="6" fill="{ink}" fill-opacity="{opacity}"/>')
     return f'<br><svg width="320" height="6" fill="currentColor" role="img">{"".join(parts)}</svg>'
+
+
+def _lines_of(code: str) -> str:
+    lines = map(_changed, code.splitlines())
+    return f'<pre style="margin:0.3em 0;white-space:pre-wrap">{"<br>".join(lines)}</pre>' if code else ""
 
 
 def _changed(line: str) -> str:
@@ -204,5 +225,6 @@ _DRAW: Final[dict[type[Block], Callable[[Any], str]]] = {
     PartsBlock: _parts,
     RooflineBlock: _roofline,
     FindingsBlock: _findings,
+    CodeBlock: _code,
 }
 """Functions that draw kinds of blocks that are no grids."""

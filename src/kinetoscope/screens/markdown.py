@@ -8,6 +8,7 @@ from typing import Any, Final
 from kinetoscope.advisor.advice import METHOD
 from kinetoscope.pages.blocks import (
     Block,
+    CodeBlock,
     ControlsBlock,
     FindingsBlock,
     NoteBlock,
@@ -23,7 +24,7 @@ from kinetoscope.pages.grid import GridBlock
 from kinetoscope.schema import Unit
 from kinetoscope.screens.grid import grid, is_curve, note_of, share_text
 from kinetoscope.screens.terminal import result_of
-from kinetoscope.views.markdown import code, escaped, notes, sentence, table, table_row
+from kinetoscope.views.markdown import code, escaped, fenced, notes, sentence, table, table_row
 from kinetoscope.views.numbers import shown
 
 
@@ -83,6 +84,10 @@ def _findings(block: FindingsBlock) -> Iterator[Lines]:
 def _note(block: NoteBlock) -> list[str]:
     said = sentence(" ".join(block.text.split("\n")))
     return [f"**{said}**" if block.alert else said]
+
+
+def _code(block: CodeBlock) -> list[str]:
+    return fenced(block.text, "diff") if block.text else []
 
 
 def _controls(block: ControlsBlock) -> list[str]:
@@ -149,5 +154,6 @@ _DRAW: Final[dict[type[Block], Callable[[Any], list[str]]]] = {
     RowsBlock: _rows,
     PartsBlock: _parts,
     RooflineBlock: _roofline,
+    CodeBlock: _code,
 }
 """Functions that write kinds of blocks that are no grids."""

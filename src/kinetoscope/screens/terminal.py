@@ -13,6 +13,7 @@ from kinetoscope.model.trace.symptoms import DAMAGED
 from kinetoscope.notes import Note
 from kinetoscope.pages.blocks import (
     Block,
+    CodeBlock,
     ControlsBlock,
     FindingsBlock,
     NoteBlock,
@@ -24,7 +25,7 @@ from kinetoscope.pages.blocks import (
 )
 from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.schema import Column, Result, Schema, Unit
-from kinetoscope.screens.findings import findings
+from kinetoscope.screens.findings import ENDLESS_CELLS, code_lines, findings
 from kinetoscope.screens.grid import EMPTY_CELLS, MIN_SHOWN_SHARE, grid, is_curve, note_of, share_text
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.names import briefs
@@ -197,6 +198,10 @@ def _mark(kind: str) -> Piece:
     return KINDS[kind_of(kind) or "idle"].glyph, f"{MARK} {kind_of(kind) or 'idle'}"
 
 
+def _code(block: CodeBlock, width: int) -> Iterator[Line]:
+    yield from code_lines(block.text, min(width, MAX_PROSE_CELLS), endless=width >= ENDLESS_CELLS)
+
+
 # --- grids
 
 
@@ -286,5 +291,6 @@ _DRAW: Final[dict[type[Block], Callable[[Any, int], Iterator[Line]]]] = {
     RooflineBlock: _roofline,
     PartsBlock: _parts,
     FindingsBlock: findings,
+    CodeBlock: _code,
 }
 """Functions that draw kinds of blocks that are no grids."""

@@ -14,12 +14,14 @@ from kinetoscope.analyses import NAMES, asked
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.gate.causes import Causes
 from kinetoscope.compare.gate.gate import Gate
+from kinetoscope.compare.trials.tried import Tried
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages.answers.diff import of_diff
 from kinetoscope.pages.answers.gate import of_gate
+from kinetoscope.pages.answers.trials import of_tried
 from kinetoscope.pages.blocks import Part, PartsBlock
 from kinetoscope.pages.digest import average_step
 from kinetoscope.pages.findings import of_advice
@@ -122,6 +124,19 @@ def gate_text(gate: Gate, causes: Causes | None = None) -> str:
 def gate_html(gate: Gate) -> str:
     """The same in a cell."""
     return html(of_gate(gate))
+
+
+# --- trials
+
+
+def tried_text(tried: Tried) -> str:
+    """The gain in a sentence, a line for each trial, the patch."""
+    return terminal.text(of_tried(tried))
+
+
+def tried_html(tried: Tried) -> str:
+    """The same in a cell."""
+    return html(of_tried(tried))
 
 
 # --- words

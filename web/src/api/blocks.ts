@@ -335,6 +335,15 @@ export interface Note {
   readonly alert: boolean;
 }
 
+/** Lines of code as they are; of a diff, `-` and `+` begin what goes out and what comes in. */
+export interface Code {
+  readonly block: "code";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+  readonly title: string;
+  readonly text: string;
+}
+
 /** A view: what it found, in one sentence; facts; then pictures and tables; at its end what it cannot tell. */
 export interface Page {
   readonly name: string;
@@ -346,4 +355,4 @@ export interface Page {
   readonly select: Readonly<Record<string, string>>;
 }
 
-export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Timelines | Ribbon | Roofline | Allocator | Source | Controls | Note;
+export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Timelines | Ribbon | Roofline | Allocator | Source | Controls | Note | Code;

@@ -5,6 +5,7 @@ import { Guard } from "../frame/guard";
 import { AllocatorBlock } from "./allocator";
 import { BarsBlock } from "./bars";
 import { ChartBlock } from "./chart";
+import { CodeBlock } from "./code";
 import { ColumnsBlock } from "./columns";
 import { ControlsBlock } from "./controls";
 import { ElsewhereBlock } from "./elsewhere";
@@ -64,5 +65,7 @@ function Drawn({ block, place }: { block: Block; place: number }) {
       return <ControlsBlock {...block} />;
     case "note":
       return <NoteBlock {...block} />;
+    case "code":
+      return <CodeBlock {...block} />;
   }
 }

@@ -2,11 +2,12 @@
 
 import type { FindingRow, Findings, Link } from "../api/blocks";
 import { scale, inScale, significant } from "../base/numbers";
-import { printable, words } from "../base/text";
+import { words } from "../base/text";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { copyText } from "../base/copy";
 import { useProps } from "../base/props";
+import { Lines } from "./code";
 import { Frame, To } from "./frame";
 
 interface Props extends Findings {
@@ -38,13 +39,7 @@ export function FindingsBlock({ title, findings, step, note, more }: Props) {
                     {finding.code}
                   </span>
                 </p>
-                {finding.change && (
-                  <p class="change">
-                    {finding.change.split("\n").map((line) => (
-                      <code class={CHANGES[line[0] ?? ""] ?? ""}>{printable(line)}</code>
-                    ))}
-                  </p>
-                )}
+                {finding.change && <Lines text={finding.change} />}
                 {(finding.markdown || finding.links.some(there)) && (
                   <p class="links">
                     {finding.markdown && <Copy text={finding.markdown} />}
@@ -83,9 +78,6 @@ function Copy({ text }: { text: string }) {
     </button>
   );
 }
-
-/** Lines of a diff by how they begin. */
-const CHANGES: Readonly<Record<string, string>> = { "-": "out", "+": "in" };
 
 function stake({ low, high }: FindingRow): string {
   const by = scale([high], "ns");

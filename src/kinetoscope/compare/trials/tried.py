@@ -5,19 +5,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import polars as pl
 
+from kinetoscope import dispatch
+from kinetoscope.compare.trials.checked import checked
 from kinetoscope.errors import InputError
-from kinetoscope.notes import Note
+from kinetoscope.notes import Note, Severity
 from kinetoscope.schema import Column, Result, Schema
 
 FILE: Final = "try.json"
 """The file of a folder of `kinetoscope try` in which all that was measured is."""
+
+MAX_BYTES: Final = 4_000_000
+"""Bytes of such a file that are read; a result of many trials has some ten thousand."""
 
 _FORMAT: Final = 1
 
@@ -61,6 +67,18 @@ RESULT = Schema(
     Column("pays_after", pl.Int64, "Steps after which that is earned; null without a gain."),
 )
 """A row for each trial, those that were run first, in the order in which they were."""
+
+SETUPS: Final = Schema(
+    Column("setup", pl.String, "`as it is`: the program itself; `kept`: with all trials that are kept."),
+    Column("trials", pl.String, "Names of the trials in force."),
+    Column("step", pl.Int64, "Typical step.", "ns"),
+    Column("change", pl.Float64, "Change of the step; negative for a gain.", "fraction"),
+    Column("change_low", pl.Float64, "95 % interval of the mean change, from here", "fraction"),
+    Column("change_high", pl.Float64, "to here.", "fraction"),
+    Column("samples_per_second", pl.Float64, "Samples of all ranks in a second; null if not known."),
+    Column("memory", pl.Int64, "Most memory of a rank.", "bytes"),
+)
+"""The program as it is, and, if they were measured, all that is kept together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,21 +190,44 @@ class Tried:
         return Result(RESULT.frame(rows), RESULT, self.notes, "try", {})
 
     @property
+    def setups(self) -> Result:
+        """The program as it is and with all that is kept, as a table; see `SETUPS`."""
+        rows: list[tuple[Any, ...]] = []
+        if self.step:
+            rows.append(("as it is", "", self.step, None, None, None, self.samples_per_second, self.memory or None))
+        if self.step_kept is not None:
+            change = (self.change, self.change_low, self.change_high)
+            names = names_of(self.kept)
+            rows.append(("kept", names, self.step_kept, *change, self.samples_kept, self.memory_kept))
+        return Result(SETUPS.frame(rows), SETUPS)
+
+    @property
     def was_measured(self) -> bool:
         """Was any trial measured?"""
         return any(row.was_run for row in self.trials)
 
     def to_json(self) -> str:
         """All of it as JSON: the baseline and `trials`, each with its name, `kept`, `why`, times and intervals."""
-        own = dataclasses.asdict(self)
+        own = _finite(dataclasses.asdict(self))
         trials = [{**each, "kept": each["outcome"] == "kept", "brought": row.brought}
                   for each, row in zip(own.pop("trials"), self.trials, strict=True)]  # fmt: skip
         own["notes"] = [[note.code, str(note), note.severity] for note in self.notes]
-        return json.dumps({"format": _FORMAT, **own, "trials": trials}, indent=1, allow_nan=False, default=_number)
+        return json.dumps({"format": _FORMAT, **own, "trials": trials}, indent=1, allow_nan=False)
+
+    def __str__(self) -> str:
+        return dispatch.text(self)
+
+    def _repr_html_(self) -> str:
+        return dispatch.html(self)
 
 
-def _number(value: Any) -> Any:
-    raise TypeError(f"{value!r} is nothing that JSON has")
+def _finite(value: Any) -> Any:
+    """The same without numbers that JSON does not have: an interval of one round has no ends."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def from_json(text: str, name: str = FILE) -> Tried:
@@ -199,21 +240,17 @@ def from_json(text: str, name: str = FILE) -> Tried:
         data = json.loads(text)
         if data.pop("format") != _FORMAT:
             raise InputError(f"{name} was written by another version of kinetoscope; try again with --resume or anew")
-        trials = tuple(_from(TrialRow, row) for row in data.pop("trials"))
-        notes = tuple(Note(code, said, severity) for code, said, severity in data.pop("notes"))
-        tried: Tried = _from(Tried, data)
-        return dataclasses.replace(tried, trials=trials, notes=notes)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        trials = tuple(checked(TrialRow, row) for row in data.pop("trials"))
+        notes = tuple(_note(*each) for each in data.pop("notes"))
+        return dataclasses.replace(checked(Tried, data), trials=trials, notes=notes)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{name} is no result of `kinetoscope try`: {error!r:.200}") from error
 
 
-def _from(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    known = {each.name for each in dataclasses.fields(kind)}
-    return kind(**{name: _tuples(value) for name, value in values.items() if name in known})
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+def _note(code: str, said: str, severity: str) -> Note:
+    if severity not in typing.get_args(Severity):
+        raise ValueError(f"a note is {severity!r:.60}")
+    return Note(str(code), str(said), typing.cast(Severity, severity))
 
 
 def load(folder: Path) -> Tried:
@@ -224,13 +261,17 @@ def load(folder: Path) -> Tried:
     """
     path = folder / FILE if folder.is_dir() else folder
     try:
-        return from_json(path.read_text("utf-8"), str(path))
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; `kinetoscope try` writes it") from error
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path} is no result of `kinetoscope try`: it has more than {MAX_BYTES:,} bytes")
+    return from_json(data.decode("utf-8", "replace"), str(path))
 
 
 def pays_after(start: float, base: float, new: float) -> int | None:
-    """Steps that earn what a change costs at the start, ns, by being shorter; None if they are not."""
+    """Steps after which what a change costs at the start (ns) is earned by shorter steps (ns); None without a gain."""
     return math.ceil(start / (base - new)) if new < base else None
 
 
