@@ -52,12 +52,6 @@ _LIMIT_OF_COMPILING: Final = 300.0
 _LIMIT_TIMES: Final = 3.0
 """Time limit of a run: so many seconds, and so many times what the first run took."""
 
-_PRECISION: Final = 2e-2
-"""Relative difference of the first losses that products of fewer digits may make."""
-
-_ALLOWED: Final = {"none": ROUNDING, "rounding": ROUNDING, "precision": _PRECISION, "training": math.inf}
-"""By effect of a trial: relative difference of the losses, in the first step that differs, that is no objection."""
-
 _PORT_SECONDS: Final = 5.0
 _BASE: Final = "as it is"
 
@@ -300,13 +294,16 @@ class TrySession:
 
     def _loss(self, comparison: Comparison) -> tuple[Any, float]:
         added = [each for each in comparison.new if each not in comparison.base]
-        allowed = max((_ALLOWED[self.trials[each].effect] for each in added if each in self.trials), default=ROUNDING)
+        allowed = max((self._loss_within(self.trials[each]) for each in added if each in self.trials), default=ROUNDING)
         own = self._own_difference()
         if own.word == "different":
             return dataclasses.replace(own, word="unknown"), allowed
         if not (comparison.of_base and comparison.of_new):
             return loss_difference(TimedRun(), TimedRun()), allowed
         return loss_difference(comparison.of_base[0], comparison.of_new[0], allowed), allowed
+
+    def _loss_within(self, trial: Trial) -> float:
+        return math.inf if trial.effect == "training" else trial.loss_within
 
     def _own_difference(self) -> Any:
         """How the losses of the program as it is differ from run to run."""
