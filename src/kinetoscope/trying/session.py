@@ -26,6 +26,7 @@ from kinetoscope.record.always_on.timing import NOTES
 from kinetoscope.record.session.child_config import Plan, TimingPlan
 from kinetoscope.record.session.launching import environment_of
 from kinetoscope.record.trials import by_name
+from kinetoscope.record.trials.trial import Trial
 from kinetoscope.trying.candidates import Candidates, candidates, known
 from kinetoscope.trying.options import TryOptions, Variant
 from kinetoscope.trying.processes import run_once
