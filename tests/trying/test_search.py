@@ -143,3 +143,11 @@ def test_a_change_without_effect_is_seldom_kept(between: float, within: float) -
         len(searched(Simulated(product(), seed, between=between, within=within), "a").kept) for seed in range(200)
     )
     assert kept <= 200 / 40
+
+
+def test_what_the_next_recording_asks_for_is_tried_on_top() -> None:
+    program = Simulated(product(a=0.5, b=0.8, c=1.0))
+    search = Search(program, lambda _: "", more=lambda kept: [("b",), ("a",)] if kept == ("a",) else [("c",)])
+    search.run([("a",)])
+    assert search.kept == ("a", "b")
+    assert [each.new[-1] for each in search.tried] == ["a", "b", "c"]

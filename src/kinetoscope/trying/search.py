@@ -95,6 +95,7 @@ class Search:
         has_time: whether so many runs of a setup fit into what is left of the time.
         rounds: how many are run of what may be a gain.
         conflicts: whether two changes exclude each other; the one that is tried takes the other's place.
+        more: what else is worth a try once these changes are kept, such as what the next recording asks for.
         tried: a comparison for each candidate that was run, in order; one that was tried twice is there twice.
         kept: the changes that are kept.
         removed: changes that were kept, and brought nothing any more in the end.
@@ -108,6 +109,7 @@ class Search:
     has_time: Callable[[int], bool] = lambda _: True
     rounds: int = ROUNDS
     conflicts: Callable[[str, str], bool] = lambda _, __: False
+    more: Callable[[Changes], Sequence[Changes]] = lambda _: ()
     tried: list[Comparison] = field(default_factory=list)
     kept: Changes = ()
     removed: Changes = ()
@@ -118,10 +120,15 @@ class Search:
     def run(self, candidates: Sequence[Changes]) -> None:
         """Try the candidates in this order, then hold what is kept against the program as it is."""
         steps: dict[Changes, float] = {}
-        for candidate in candidates:
-            self._try(candidate, steps)
+        order, place = [*candidates], 0
+        while place < len(order):
+            kept = self.kept
+            self._try(order[place], steps)
+            place += 1
+            if self.kept != kept:
+                order += [each for each in self.more(self.kept) if each not in order]
         now = self._step_now()
-        for candidate in candidates:
+        for candidate in order:
             again = steps.get(candidate, 0.0) > _SHORTER_SINCE * now and not set(candidate) & set(self.kept)
             if again and self._may_gain(candidate):
                 self._try(candidate, steps)

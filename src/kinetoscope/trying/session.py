@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kinetoscope.advisor.advice import Advice, advise
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.compare.trials.runs import LEADING, ROUNDING, TimedRun, loss_difference, of_notes
 from kinetoscope.compare.trials.tried import FILE, TrialRow, Tried, pays_after
 from kinetoscope.errors import InputError, KinetoscopeError
@@ -87,6 +88,7 @@ class TrySession:
         self._notes: list[Note] = []
         self.advice: Advice | None = None
         self.candidates = Candidates((), (), {})
+        self._promised: dict[Changes, Mapping[str, Sequence[Finding]]] = {}
 
     # --- three parts
 
@@ -106,8 +108,9 @@ class TrySession:
             step = first.typical / 1e9
             asked = LEADING + min(max(_STEPS, math.ceil(_SECONDS / step)), _MOST_STEPS)
             self._steps = min(asked, len(first.steps)) if len(first.steps) < LEADING + _STEPS else asked
-        self.advice = self._advice()
+        self.advice = self._advice("baseline")
         self.candidates = candidates(self.options, self.trials, first, self.advice)
+        self._promised[()] = self.candidates.promised
 
     def measure_noise(self) -> None:
         """Run the program as it is twice, four times where the two differ much.
@@ -151,7 +154,9 @@ class TrySession:
 
     def run(self) -> Tried:
         """Try all candidates; what is measured when the user interrupts is kept."""
-        self._search = Search(self._of_search, self._objection, self._has_time, self.options.rounds, self._conflicts)
+        self._search = Search(
+            self._of_search, self._objection, self._has_time, self.options.rounds, self._conflicts, self._more
+        )
         try:
             self._search.run(self.candidates.order)
         except KeyboardInterrupt:
@@ -262,13 +267,27 @@ class TrySession:
 
     # --- choices
 
-    def _advice(self) -> Advice | None:
-        """The findings about the recorded window of the program as it is."""
+    def _advice(self, name: str) -> Advice | None:
+        """The findings about a recorded window."""
         try:
-            return advise(read(self.folder / "traces" / "baseline"))
+            return advise(read(self.folder / "traces" / _file_name(name)))
         except KinetoscopeError as error:
-            self._notes.append(Note("NO_WINDOW", f"No window was recorded, so no finding asks for a trial: {error}."))
+            self._notes.append(Note("NO_WINDOW", f"No window of {name} was recorded, so no finding asks: {error}."))
             return None
+
+    def _more(self, kept: Changes) -> Sequence[Changes]:
+        """What a recording with the kept changes asks for, that the first one did not: one fix makes another matter."""
+        advice = self._advice("+".join(kept))
+        if advice is None or self.options.variants:
+            return ()
+        now = candidates(self.options, self.trials, self._first, advice)
+        self._promised[kept] = now.promised
+        named = {row.trial for row in now.rows}
+        new = [each for each in now.order if each not in self.candidates.order]
+        self.candidates = Candidates(
+            (*self.candidates.order, *new), tuple(row for row in self.candidates.rows if row.trial in named), {}
+        )
+        return new
 
     def _has_time(self, runs: int) -> bool:
         used = self._before + time.monotonic() - self._began
@@ -342,9 +361,8 @@ class TrySession:
         assert search is not None
         added = tuple(each for each in comparison.new if each not in comparison.base)
         title = " and ".join(self._title(each) for each in added)
-        findings = {
-            (each.code, each.key): each for name in added for each in self.candidates.promised.get(name, ())
-        }.values()
+        promised = self._promised.get(comparison.base, {})
+        findings = {(each.code, each.key): each for name in added for each in promised.get(name, ())}.values()
         row = TrialRow(
             trial=" + ".join(added),
             title=title,
