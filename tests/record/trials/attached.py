@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.record.jobs import Done, _done
+from tests.record.jobs import Done, run_text
 
 _PUT_IN = """
-import json, runpy, sys
+import gc, json, runpy, sys
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from kinetoscope.record.trials import by_name
 from kinetoscope.record.trials.trial import Change
+gc.unfreeze()  # what the process that forks the jobs has frozen
 names, acting, extensions, file = json.loads(sys.argv.pop(1))
 trials = by_name(extensions)
 changes = [Change(trials[name], acts=name in acting) for name in names or trials]
@@ -60,7 +61,7 @@ def attached(
     file.write_text(program)
     acting = list(names if acts is None else acts)
     given = json.dumps([list(names), acting, [extend] if extend else [], str(file)])
-    done: Done = _done(_PUT_IN, [given], 400)
+    done: Done = run_text(_PUT_IN, [given], 400)
     assert done.code == 0, done.err[-3000:] + done.out[-1000:]
     before, _, notes = done.out.partition("NOTES ")
     return Attached(json.loads(notes), before, done.err)

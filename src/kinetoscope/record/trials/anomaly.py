@@ -29,6 +29,7 @@ TRIAL = Trial(
     put_in=put_in,
     effect="none",
     edit=Edit(
+        calls=("set_detect_anomaly", "detect_anomaly", "set_anomaly_enabled"),
         removes=True,
         instead="torch.autograd.set_detect_anomaly(False)",
         text="leave out set_detect_anomaly and detect_anomaly",

@@ -46,6 +46,7 @@ TRIAL = Trial(
     put_in=put_in,
     effect="training",
     edit=Edit(
+        calls=("DataLoader",),
         keywords={"batch_size": "2 * {was}"},
         positional=POSITIONAL,
         text="give the DataLoader twice its batch_size",

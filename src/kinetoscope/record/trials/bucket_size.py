@@ -28,6 +28,7 @@ TRIAL = Trial(
     put_in=put_in,
     effect="rounding",
     edit=Edit(
+        calls=("DistributedDataParallel",),
         keywords={"bucket_cap_mb": str(_MEGABYTES)},
         text=f"give DistributedDataParallel bucket_cap_mb={_MEGABYTES}",
     ),

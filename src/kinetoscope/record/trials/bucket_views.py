@@ -25,6 +25,7 @@ TRIAL = Trial(
     put_in=put_in,
     effect="none",
     edit=Edit(
+        calls=("DistributedDataParallel",),
         keywords={"gradient_as_bucket_view": "True"},
         text="give DistributedDataParallel gradient_as_bucket_view=True",
     ),

@@ -27,7 +27,9 @@ def put_in(change: Change) -> None:
         weights = _weights(module)
         if why := _unfit(module, weights):
             change.refuses(why)
-        elif change.applies(where=where):
+            return
+        change.facts.setdefault("module", type(module).__name__)
+        if change.applies(where=where):
             module.to(memory_format=_channels_last())
             laid_out.extend(weights)
 

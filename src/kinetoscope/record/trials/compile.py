@@ -30,6 +30,7 @@ def _compile(change: Change, module: torch.nn.Module, where: tuple[str, int] | N
     if why := _unfit(target):
         change.refuses(why)
         return
+    change.facts.setdefault("module", type(module).__name__)
     change.facts.setdefault("inner", "" if target is module else ".module")
     if change.applies(where=where):
         import torch

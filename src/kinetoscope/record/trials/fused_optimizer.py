@@ -93,5 +93,5 @@ TRIAL = Trial(
     answers=("HOST004",),
     put_in=put_in,
     effect="rounding",
-    edit=Edit(keywords={"fused": "True", "foreach": "None"}, text="give the optimizer fused=True"),
+    edit=Edit(calls=_KINDS, keywords={"fused": "True", "foreach": ""}, text="give the optimizer fused=True"),
 )

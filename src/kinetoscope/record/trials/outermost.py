@@ -38,6 +38,13 @@ class _Seen:
     trains: bool
 
 
+class _Open(threading.local):
+    """The calls of modules that have not returned on this thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.stack: list[torch.nn.Module] = []
+
+
 class Outermost:
     """The outermost modules with parameters that are called in the first step: those in training, else all.
 
@@ -60,7 +67,7 @@ class Outermost:
     ) -> None:
         self._then, self._first, self._on_enter, self._on_leave = then, first, enter, leave
         self._seen: dict[int, _Seen] = {}
-        self._open = threading.local()
+        self._open = _Open()
         self._calls = 0
         self._hooks = ModuleHooks(self._enter, self._leave)
         self._hooks.attach()
@@ -69,7 +76,7 @@ class Outermost:
     def _enter(self, module: torch.nn.Module, _: Any = None) -> None:
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return
-        stack = self._stack()
+        stack = self._open.stack
         if stack and stack[0] is module:  # an interrupt ended its last call, and no hook learned of that
             stack.clear()
         stack.append(module)
@@ -79,7 +86,7 @@ class Outermost:
     def _leave(self, module: torch.nn.Module, *_: Any) -> None:
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return
-        stack = self._stack()
+        stack = self._open.stack
         while stack:
             last = stack.pop()
             if last is module:
@@ -110,11 +117,6 @@ class Outermost:
             if (module := each.module()) is not None:
                 self._then(module, each.where)
         self._seen = {}
-
-    def _stack(self) -> list[torch.nn.Module]:
-        if not hasattr(self._open, "stack"):
-            self._open.stack = []
-        return self._open.stack
 
 
 def trains(module: torch.nn.Module) -> bool:

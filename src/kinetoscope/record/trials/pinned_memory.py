@@ -71,6 +71,7 @@ TRIAL = Trial(
     put_in=put_in,
     effect="none",
     edit=Edit(
+        calls=("DataLoader",),
         keywords={"pin_memory": "True"},
         keywords_of={"to": {"non_blocking": "True"}, "cuda": {"non_blocking": "True"}},
         positional=POSITIONAL,

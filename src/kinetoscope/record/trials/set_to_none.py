@@ -33,6 +33,7 @@ TRIAL = Trial(
     put_in=put_in,
     effect="none",
     edit=Edit(
+        calls=("zero_grad",),
         keywords={"set_to_none": "True"},
         positional=("set_to_none",),
         text="call zero_grad() without set_to_none=False",

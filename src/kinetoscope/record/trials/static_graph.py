@@ -23,6 +23,10 @@ TRIAL = Trial(
     answers=("RANKS003",),
     put_in=put_in,
     effect="rounding",
-    edit=Edit(keywords={"static_graph": "True"}, text="give DistributedDataParallel static_graph=True"),
+    edit=Edit(
+        calls=("DistributedDataParallel",),
+        keywords={"static_graph": "True"},
+        text="give DistributedDataParallel static_graph=True",
+    ),
     needs="ranks",
 )

@@ -67,6 +67,7 @@ TRIAL = Trial(
     put_in=put_in,
     effect="rounding",
     edit=Edit(
+        calls=("set_num_threads",),
         keywords={"int": "{threads}"},
         positional=("int",),
         lines=("import torch", "torch.set_num_threads({threads})"),

@@ -32,9 +32,11 @@ class Edit:
     What is said of calls is said of those at the places that the change noted; the first that is given is done.
 
     Attributes:
+        calls: names of the calls that are meant at a place; without names, the only call there.
         removes: the statements of those calls go. A call that is no statement of its own becomes `instead`.
         instead: what a call becomes; "" for a change that cannot be made to it.
-        keywords: arguments, as Python, that each of those calls is to have; `{was}` is what it has now.
+        keywords: arguments, as Python, that each of those calls is to have; `{was}` is what it has now, and one that is
+            to be "" goes.
         keywords_of: other arguments for calls of these names: `{"to": {"non_blocking": "True"}}`.
         positional: names of the parameters that may be given without a name, in order.
         within: the statements of those calls go into a `with` of this.
@@ -44,6 +46,7 @@ class Edit:
         text: what to do where none of these can be applied to a file, in a sentence without its full stop.
     """
 
+    calls: tuple[str, ...] = ()
     removes: bool = False
     instead: str = ""
     keywords: Mapping[str, str] = field(default_factory=dict)

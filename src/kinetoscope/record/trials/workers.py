@@ -93,6 +93,7 @@ TRIAL = Trial(
     put_in=put_in,
     effect="none",
     edit=Edit(
+        calls=("DataLoader",),
         keywords={"num_workers": "{workers}", "persistent_workers": "True", "prefetch_factor": str(_PREFETCH)},
         positional=POSITIONAL,
         text="give the DataLoader num_workers={workers}, persistent_workers=True, prefetch_factor=4",
