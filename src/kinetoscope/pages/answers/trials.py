@@ -38,7 +38,7 @@ _LOSSES: Final = {"equal": "equal", "close": "rounding", "different": "differs",
 
 def of_tried(tried: Tried) -> Page:
     """The whole answer, as text: what it says of each trial is a line of a table."""
-    return Page("try", "", sentence(tried), facts(tried), (*_table(tried), *rest(tried)), notes(tried))
+    return Page("try", "", sentence(tried), facts(tried), (*table(tried), *rest(tried)), notes(tried))
 
 
 # --- in words
@@ -190,7 +190,7 @@ def notes(tried: Tried) -> tuple[Note, ...]:
 # --- the table
 
 
-def _table(tried: Tried) -> Iterator[GridBlock]:
+def table(tried: Tried) -> Iterator[GridBlock]:
     run = [row for row in tried.trials if row.was_run or row.outcome in _FAILED]
     if not run:
         return
