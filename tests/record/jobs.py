@@ -60,7 +60,7 @@ class Done:
 
 def run(script: str, folder: Path, *arguments: str, seconds: float = 400) -> Done:
     """Run the preamble and the script, and wait."""
-    return _done(PREAMBLE + script, [str(folder), *arguments], seconds)
+    return run_text(PREAMBLE + script, [str(folder), *arguments], seconds)
 
 
 _BEGIN = "import sys\nfrom kinetoscope.record.always_on.running import begin\nbegin(sys.argv.pop(1))\n"
@@ -73,10 +73,10 @@ def recorded(program: str, folder: Path | None, *, seconds: float = 400, fresh: 
         options = {"keep_free": 0, **plan.pop("options", {})}
         told = Plan(dir=str(folder), control=str(folder / ".kinetoscope"), options=options, **plan)
         text, given = _BEGIN + program, [told.as_text()]
-    return _done(text, given, seconds, fresh=fresh)
+    return run_text(text, given, seconds, fresh=fresh)
 
 
-def _done(script: str, arguments: Sequence[str], seconds: float, *, fresh: bool = False) -> Done:
+def run_text(script: str, arguments: Sequence[str], seconds: float, *, fresh: bool = False) -> Done:
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
         with processes.python(script, arguments, out.fileno(), err.fileno(), fresh=fresh) as job:
             code = job.wait(seconds)

@@ -37,6 +37,7 @@ VERBS = {
     "gate": "fail a CI job if a run is slower than a baseline, beyond noise (exit code 3)",
     "convert": "write a trace as JSON, as Parquet, or for Perfetto with counter tracks",
     "record": "record an unchanged program: kinetoscope record -- python train.py",
+    "try": "run a program changed and unchanged in turns, and say what makes its steps shorter",
     "trigger": "ask a job started by `record --idle` for a recording now",
     "daemon": "record jobs started with KINETO_USE_DAEMON=1",
     "mcp": "answer AI assistants about the traces below a folder (Model Context Protocol)",
@@ -45,6 +46,9 @@ VERBS = {
     "demo": "record a small slow program on this machine, and show its summary",
     "warm": "compile everything now, so that no later run waits for the compiler",
 }
+
+_MODULES = {"try": "trying"}
+"""Modules of verbs that are words of Python."""
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 """Of what is imported nothing is garbage: looking for it as often as Python does takes 5 % of a short run."""
@@ -148,7 +152,7 @@ def _run(arguments: list[str]) -> int:
     if verb not in VERBS:
         raise UsageError(f"unknown verb {verb!r}{nearest(verb, VERBS)}; the verbs are {', '.join(VERBS)}")
     try:
-        code: int = importlib.import_module(f"kinetoscope.cli.{verb}").run(rest)
+        code: int = importlib.import_module(f"kinetoscope.cli.{_MODULES.get(verb, verb)}").run(rest)
     except SystemExit:  # argparse, after it printed the help
         return 0
     return code

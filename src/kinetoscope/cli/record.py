@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import os
 import re
 import shutil
 import signal
@@ -32,7 +31,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import kinetoscope
 from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.steps.grammar import duration, size
@@ -41,14 +39,14 @@ from kinetoscope.record.always_on.always import cost_of
 from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
 from kinetoscope.record.output.finishing_process import refused
-from kinetoscope.record.output.generated_files import PROVENANCE
 from kinetoscope.record.output.memory_snapshots import ENDING
 from kinetoscope.record.output.memory_snapshots import FOLDER as SNAPSHOT_FOLDER
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, Writer
 from kinetoscope.record.serving.interruption import InterruptedBySignal
 from kinetoscope.record.serving.recording import ServerPlan, record_server
-from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
+from kinetoscope.record.session.child_config import Plan, control_of
 from kinetoscope.record.session.graph_captures import CAPTURE_FOLDER
+from kinetoscope.record.session.launching import environment_of, program_name, runnable
 from kinetoscope.record.session.options import DEFAULTS, RecordOptions, rank_identity
 from kinetoscope.views.exports.target import spare_half_url
 from kinetoscope.views.text import printable
@@ -79,7 +77,7 @@ def run(arguments: list[str]) -> int:
     for line in _salvaged(plan):
         sys.stderr.write(f"kinetoscope: of an earlier run, {line}\n")
     before, snapshots = _traces(plan), _snapshots(plan)
-    code = _run(command, _environment(plan))
+    code = _run(command, environment_of(plan))
     ended = time.monotonic()
     lines = _salvaged(plan)
     if snapshots := _snapshots(plan) - snapshots:
@@ -269,14 +267,8 @@ def _seconds(text: str) -> float:
 
 
 def _command(behind: Sequence[str], args: argparse.Namespace) -> list[str]:
-    """The command as it is run: `-m module` and a script that cannot be run by itself go to this Python."""
-    command = list(behind) or (["-m", *args.module] if args.module else list(args.command))
-    if not command:
-        return []
-    first = command[0]
-    if first == "-m" or (first.endswith(".py") and not os.access(first, os.X_OK)):
-        return [sys.executable, *command]
-    return command
+    """The command as it is run."""
+    return runnable(behind or (["-m", *args.module] if args.module else args.command))
 
 
 def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
@@ -300,10 +292,7 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
 
 def _folder(command: Sequence[str]) -> str:
     """`runs/train-20260102-030405` for `python train.py`."""
-    names = [Path(each).stem for each in command if each.endswith(".py")]
-    if "-m" in command[:-1]:
-        names.append(command[command.index("-m") + 1].rpartition(".")[2])
-    return f"runs/{(names or ['run'])[0]}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return f"runs/{program_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def _prepare(plan: Plan) -> None:
@@ -332,17 +321,6 @@ def _clear(control: Path) -> None:
             shutil.rmtree(each, ignore_errors=True)
         elif each.is_file():
             each.unlink(missing_ok=True)
-
-
-def _environment(plan: Plan) -> dict[str, str]:
-    injected = str(Path(kinetoscope.__file__).parent / "record" / "injected")
-    environment = dict(os.environ)
-    environment[ENVIRONMENT] = plan.as_text()
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, environment.get("PYTHONPATH"))))
-    if plan.options.get("with_provenance"):
-        environment = {**PROVENANCE, **environment}
-    environment.setdefault("KINETO_LOG_LEVEL", "99")  # torch prints two lines for each window else
-    return environment
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:

@@ -1,9 +1,9 @@
 """Which changes are tried on top of which, in what order, and when one is out: greedy, by rounds in turns.
 
 It knows no processes: `measure` runs a setup once. A candidate, one trial or two that need each other, is run in turns
-with what is kept so far. After two rounds it is out if it was slower by 5 % in both; after three if it was not faster in
-each; after five it is kept if `paired` calls it a gain and the losses stay. When all were tried, what is kept is run in
-turns with the program as it is, and with each kept change taken away once: one that brings nothing any more goes.
+with what is kept so far. After two rounds it is out if it was slower by 5 % in both; after three if it was not faster
+in each; after five it is kept if `paired` calls it a gain and the losses stay. When all were tried, what is kept is run
+in turns with the program as it is, and with each kept change taken away once: one that brings nothing any more goes.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Comparison:
         of_base, of_new: their runs, one a round.
         change: of the step; None where a run of one failed.
         problem: of the run that failed.
+        idle: that is that a change was not in force.
     """
 
     base: Changes
@@ -72,6 +73,7 @@ class Comparison:
     of_new: tuple[TimedRun, ...] = ()
     change: PairedChange | None = None
     problem: str = ""
+    idle: bool = False
 
     @property
     def word(self) -> Word:
@@ -92,6 +94,8 @@ class Search:
         accepts: why a faster candidate is not kept all the same, such as another loss; "" if it is.
         has_time: whether so many runs of a setup fit into what is left of the time.
         rounds: how many are run of what may be a gain.
+        conflicts: whether two changes exclude each other; the one that is tried takes the other's place.
+        more: what else is worth a try once these changes are kept, such as what the next recording asks for.
         tried: a comparison for each candidate that was run, in order; one that was tried twice is there twice.
         kept: the changes that are kept.
         removed: changes that were kept, and brought nothing any more in the end.
@@ -104,6 +108,8 @@ class Search:
     accepts: Callable[[Comparison], str]
     has_time: Callable[[int], bool] = lambda _: True
     rounds: int = ROUNDS
+    conflicts: Callable[[str, str], bool] = lambda _, __: False
+    more: Callable[[Changes], Sequence[Changes]] = lambda _: ()
     tried: list[Comparison] = field(default_factory=list)
     kept: Changes = ()
     removed: Changes = ()
@@ -114,10 +120,15 @@ class Search:
     def run(self, candidates: Sequence[Changes]) -> None:
         """Try the candidates in this order, then hold what is kept against the program as it is."""
         steps: dict[Changes, float] = {}
-        for candidate in candidates:
-            self._try(candidate, steps)
+        order, place = [*candidates], 0
+        while place < len(order):
+            kept = self.kept
+            self._try(order[place], steps)
+            place += 1
+            if self.kept != kept:
+                order += [each for each in self.more(self.kept) if each not in order]
         now = self._step_now()
-        for candidate in candidates:
+        for candidate in order:
             again = steps.get(candidate, 0.0) > _SHORTER_SINCE * now and not set(candidate) & set(self.kept)
             if again and self._may_gain(candidate):
                 self._try(candidate, steps)
@@ -130,7 +141,10 @@ class Search:
         if not self.has_time(2 * _OUT_AFTER):
             self.skipped.append(candidate)
             return
-        comparison = self.compare(self.kept, (*self.kept, *new), "+".join(new))
+        rest = tuple(each for each in self.kept if not any(self.conflicts(each, other) for other in new))
+        if any(each.base == self.kept and each.new == (*rest, *new) for each in self.tried):
+            return
+        comparison = self.compare(self.kept, (*rest, *new), "+".join(new))
         self.tried.append(comparison)
         if comparison.of_base:
             steps[candidate] = comparison.of_base[-1].typical
@@ -154,12 +168,12 @@ class Search:
             for side in order:
                 run = self.undisturbed((base, new)[side], stage, number, runs[side])
                 if run.problem:
-                    return Comparison(base, new, *map(tuple, runs), None, run.problem)
+                    return Comparison(base, new, tuple(runs[0]), tuple(runs[1]), None, run.problem, run.idle)
                 runs[side].append(run)
             change = paired(*([run.typical for run in side] for side in runs))
             if _is_out(change, [run.typical for run in runs[0]], [run.typical for run in runs[1]]):
                 break
-        return Comparison(base, new, *map(tuple, runs), change)
+        return Comparison(base, new, tuple(runs[0]), tuple(runs[1]), change)
 
     def undisturbed(self, changes: Changes, stage: str, number: int, before: Sequence[TimedRun]) -> TimedRun:
         """A run of a setup, made again if it is far off the runs before it: something else had the machine."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 LEADING: Final = 8
@@ -23,6 +24,7 @@ class TimedRun:
     """A run.
 
     Attributes:
+        first: from the import of torch to the end of the first step, ns.
         steps: time of each timed step after the first end, of the rank that took longest in all, ns.
         losses: of each step, the first one included, the mean of what `backward` was called on; None where unknown.
         seconds: of the whole run, its start and imports included.
@@ -32,10 +34,13 @@ class TimedRun:
         ranks: how many ranks took steps.
         by_calls: the steps are calls of a model, not an optimizer's.
         problem: why nothing can be said of it; "" where all went well.
+        idle: the problem is that a change was made and was not in force.
+        has_device: torch has a device there.
         changes: of each trial in the process what became of it; see `record.trials.trial.Change.note`.
         remark: what happened besides, such as processes that had to be ended.
     """
 
+    first: int = 0
     steps: tuple[int, ...] = ()
     losses: tuple[float | None, ...] = ()
     seconds: float = 0.0
@@ -45,6 +50,8 @@ class TimedRun:
     ranks: int = 0
     by_calls: bool = False
     problem: str = ""
+    idle: bool = False
+    has_device: bool = False
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     remark: str = ""
 
@@ -64,15 +71,13 @@ class TimedRun:
             return math.nan
         blocks = min(_BLOCKS, len(counted))
         bounds = [len(counted) * at // blocks for at in range(blocks + 1)]
-        return statistics.median(
-            statistics.fmean(counted[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)
-        )
+        return statistics.median(statistics.fmean(counted[begin:end]) for begin, end in pairwise(bounds))
 
     @property
     def start(self) -> float:
-        """Time of the leading steps beyond what as many typical ones take, ns: what compiling and filling cost."""
+        """Time until the first end, and that of the leading steps beyond what as many typical ones take, ns."""
         left_out = len(self.steps) - len(self.counted)
-        return max(sum(self.steps[:left_out]) - left_out * self.typical, 0.0) if left_out else 0.0
+        return self.first + max(sum(self.steps[:left_out]) - left_out * self.typical, 0.0)
 
 
 def of_notes(notes: Sequence[Mapping[str, Any]], seconds: float, *, least: int) -> TimedRun:
@@ -81,14 +86,13 @@ def of_notes(notes: Sequence[Mapping[str, Any]], seconds: float, *, least: int) 
         return TimedRun(seconds=seconds, problem="no process took a step")
     slowest = max(notes, key=lambda note: note["ends"][-1] - note["ends"][0] if note["ends"] else 0)
     ends = slowest["ends"]
-    steps = tuple(end - begin for begin, end in zip(ends, ends[1:], strict=False))
+    steps = tuple(end - begin for begin, end in pairwise(ends))
     first = min(notes, key=lambda note: int(note["rank"]))
     problem = "" if len(steps) >= least else f"it took {len(ends)} steps, and {least + 1} are needed"
-    problem = problem or next(
-        (f"{name}: {each['ineffective']}" for name, each in first["changes"].items() if each.get("ineffective")), ""
-    )
+    idle = "" if problem else next(_idle(first["changes"]), "")
     whole = sum(steps)
     return TimedRun(
+        first=int(first.get("first", 0)),
         steps=steps,
         losses=tuple(_mean(step) for step in first["losses"]),
         seconds=seconds,
@@ -97,9 +101,18 @@ def of_notes(notes: Sequence[Mapping[str, Any]], seconds: float, *, least: int) 
         samples=_samples(notes),
         ranks=len(notes),
         by_calls=bool(first.get("by_calls")),
-        problem=problem,
+        problem=problem or idle,
+        idle=bool(idle),
+        has_device=bool(first.get("has_device")),
         changes=first["changes"],
     )
+
+
+def _idle(changes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Of changes that were made and were not in force, why."""
+    for name, note in changes.items():
+        if note["acts"] and (not note["count"] or note["ineffective"]):
+            yield f"{name}: {note['ineffective'] or 'nothing was changed in this run'}"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

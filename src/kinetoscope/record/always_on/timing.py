@@ -91,6 +91,8 @@ def prepare(plan: Plan) -> None:
             change = _changes[name] = Change(known[name], acts=name in timing.changes)
             change.trial.put_in(change)
         _keep_losses()
+        _count_samples()
+        _prepared[0] = time.perf_counter_ns()
     except Exception as error:  # noqa: BLE001 - a user's own trial may raise anything
         _leave(plan, {"problem": f"the change could not be made: {described(error)}"}, "failed")
         tell(f"the change could not be made: {described(error)}")
@@ -119,6 +121,36 @@ def _keep_losses() -> None:
 
     hidden_from_compiler(backward)
     torch.autograd.backward = backward
+
+
+_prepared = [0]
+"""When the program could begin, ns by the clock that times steps."""
+
+_samples = [0]
+"""Samples that loaders gave since the process began, as far as their batch size says, while gradients are recorded."""
+
+
+def _count_samples() -> None:
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    original = _BaseDataLoaderIter.__next__
+
+    @functools.wraps(original)
+    def following(self: Any) -> Any:
+        batch = original(self)
+        if torch.is_grad_enabled():
+            _samples[0] += getattr(getattr(self, "_loader", None), "batch_size", None) or 0
+        return batch
+
+    _BaseDataLoaderIter.__next__ = following
+    made = _BaseDataLoaderIter.__init__
+
+    @functools.wraps(made)
+    def make(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, loader, *args, **kwargs)
+        self._loader = loader
+
+    _BaseDataLoaderIter.__init__ = make
 
 
 class _NoWatch:
@@ -156,7 +188,6 @@ class TimedSteps:
         self._after: _Usage | None = None
         self._is_over = False
         self._pid = os.getpid()
-        _losses.clear()
         atexit.register(self._program_ended)
 
     @property
@@ -242,12 +273,14 @@ class TimedSteps:
             _leave(self._plan, self.note(ended), NOTES, self._name)
 
     def note(self, ended: str) -> dict[str, Any]:
-        """The note for the driver.
+        """The note for the driver: one of a rank.
 
-        ended: "steps": after those that were asked for; "program": the program ended before. `ends`: ns, by a clock of
-        its own, at which steps ended; `losses`: of each step the values that `backward` was called on; `lacked`: ns in
-        which the thread that steps could have run and had no core; `processor`: ns of the whole process; both between
-        the first and the last timed end. `memory`: the most of the process, `device_memory` of its device, bytes.
+        ended: "steps": after those that were asked for; "program": the program ended before. In the note: `ends`, ns by
+        a clock of its own, at which steps ended; `first`, ns from the import of torch to the first of them; `losses`,
+        of each step the values that `backward` was called on; `lacked`, ns in which the thread that steps could have
+        run and had no core, and `processor`, ns of the whole process, both between the first and the last end;
+        `samples` of a step, by the batch sizes of loaders, 0 where they say none; `memory`, the most of the process,
+        and `device_memory`, of its device, bytes.
         """
         after = self._after or _Usage()
         return {
@@ -256,9 +289,12 @@ class TimedSteps:
             "host": socket.gethostname(),
             "ended": ended,
             "ends": list(self._ends),
+            "first": self._ends[0] - _prepared[0] if self._ends else 0,
             "losses": [[_number(each) for each in step] for step in self._kept],
             "lacked": after.lacked - self._before.lacked,
             "processor": after.processor - self._before.processor,
+            "samples": (after.samples - self._before.samples) / max(len(self._ends) - 1, 1),
+            "has_device": torch.cuda.is_available(),
             "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
             "device_memory": _device_memory(),
             "by_calls": self._by_calls,
@@ -272,7 +308,7 @@ class _Usage:
     def __init__(self) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         self.processor = round((usage.ru_utime + usage.ru_stime) * 1e9)
-        self.lacked = 0
+        self.lacked, self.samples = 0, _samples[0]
         with contextlib.suppress(OSError, ValueError, IndexError):
             self.lacked = int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1])
 

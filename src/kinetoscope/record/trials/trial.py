@@ -1,6 +1,6 @@
 """A trial: one change that is put into a process before its program runs, where it applies, and how to keep it.
 
-Imports nothing but the standard library: both the process of a job and `kinetoscope try` read it.
+Imports nothing that needs more than the standard library: both the process of a job and `kinetoscope try` read it.
 """
 
 from __future__ import annotations
@@ -10,30 +10,50 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal
+
+from kinetoscope.record.output.run_info import usable_cores
 
 Effect = Literal["none", "rounding", "training"]
 """What a change may do to results: nothing; other last digits; another training, such as a larger batch."""
 
 _LIBRARIES: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", f"{os.sep}lib{os.sep}python")
 _MAX_PLACES: Final = 20
+_MAX_LOOKS: Final = 500
+"""Changes of which the place is looked up at most: it takes microseconds, and what is in a step comes again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """How a change is made permanent. Texts may name facts of the change: `{workers}`.
+    """How a change is made permanent. Texts may name facts of the change: `{workers}`; {{ and }} are braces.
+
+    What is said of calls is said of those at the places that the change noted; the first that is given is done.
 
     Attributes:
-        keywords: arguments, as Python, that each call which was changed is to have.
-        removes: the statements of those calls go instead.
-        lines: Python to add once, after the imports of the program.
+        calls: names of the calls that are meant at a place; without names, the only call there.
+        removes: the statements of those calls go. A call that is no statement of its own becomes `instead`.
+        instead: what a call becomes; "" for a change that cannot be made to it.
+        keywords: arguments, as Python, that each of those calls is to have; `{was}` is what it has now, and one that is
+            to be "" goes.
+        keywords_of: other arguments for calls of these names: `{"to": {"non_blocking": "True"}}`.
+        positional: names of the parameters that may be given without a name, in order.
+        within: the statements of those calls go into a `with` of this.
+        after_made: lines after the statement that made what is called; `{called}` is its name there.
+        lines: Python to add once, after the imports of the program, where no place was noted.
         environment: variables to set before the program starts.
         text: what to do where none of these can be applied to a file, in a sentence without its full stop.
     """
 
-    keywords: Mapping[str, str] = field(default_factory=dict)
+    calls: tuple[str, ...] = ()
     removes: bool = False
+    instead: str = ""
+    keywords: Mapping[str, str] = field(default_factory=dict)
+    keywords_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    positional: tuple[str, ...] = ()
+    within: str = ""
+    after_made: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
@@ -56,6 +76,7 @@ class Trial:
         allow: the word for `--allow` without which it is not tried; "" for what needs no permission.
         compiles: its first steps may take minutes, and it gets a cache of the compiler of its own.
         beside: the names of trials that it is also tried together with, as each alone may bring nothing.
+        loss_within: relative difference up to which the first loss that differs is what the change is known to do.
     """
 
     name: str
@@ -70,6 +91,7 @@ class Trial:
     allow: str = ""
     compiles: bool = False
     beside: tuple[str, ...] = ()
+    loss_within: float = 1e-5
 
 
 class Change:
@@ -92,13 +114,16 @@ class Change:
         self._at_first_step: list[Callable[[], object]] = []
         self._checks: list[Callable[[], str]] = []
 
-    def applies(self, *, place: bool = True) -> bool:
+    def applies(self, *, place: bool = True, where: tuple[str, int] | None = None) -> bool:
         """Note one thing that the change applies to, and return whether it is to be made.
 
         place: note the line of the program that called what was wrapped, if the program called it and no library.
+        where: that line, if it is known already.
         """
         self.count += 1
-        if place and len(self._places) < _MAX_PLACES and (where := calling_line(sys._getframe(1))) is not None:
+        if place and where is None and self.count <= _MAX_LOOKS and len(self._places) < _MAX_PLACES:
+            where = calling_line(sys._getframe(1))
+        if where is not None and len(self._places) < _MAX_PLACES:
             self._places[where] = None
         return self.acts
 
@@ -141,7 +166,7 @@ def calling_line(frame: FrameType | None) -> tuple[str, int] | None:
         name = frame.f_code.co_filename
         if not _is_between(name):
             is_own = not name.startswith("<") and not any(part in name for part in _LIBRARIES)
-            return (os.path.abspath(name), frame.f_lineno) if is_own else None
+            return (str(Path(name).absolute()), frame.f_lineno) if is_own else None
         frame = frame.f_back
     return None
 
@@ -150,16 +175,15 @@ def _is_between(name: str) -> bool:
     return name.startswith((_HERE, _torch())) or name.endswith("contextlib.py")
 
 
-_HERE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_HERE: Final = f"{Path(__file__).absolute().parents[1]}{os.sep}"
 
 
 def _torch() -> str:
     torch = sys.modules.get("torch")
-    return os.path.dirname(getattr(torch, "__file__", None) or "<no torch>") + os.sep
+    return f"{Path(getattr(torch, '__file__', None) or '<no torch>/').parent}{os.sep}"
 
 
 def cores() -> int:
     """Cores that this process may use, divided by the ranks on its machine; at least 1."""
-    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     local = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    return max(mine // max(int(local) if local.isdecimal() else 1, 1), 1)
+    return max(usable_cores() // max(int(local) if local.isdecimal() else 1, 1), 1)

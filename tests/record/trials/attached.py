@@ -1,0 +1,67 @@
+"""Programs with trials put into them, as `kinetoscope try` does it, and what the trials say of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.record.jobs import Done, run_text
+
+_PUT_IN = """
+import gc, json, runpy, sys
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from kinetoscope.record.trials import by_name
+from kinetoscope.record.trials.trial import Change
+gc.unfreeze()  # what the process that forks the jobs has frozen
+names, acting, extensions, file = json.loads(sys.argv.pop(1))
+trials = by_name(extensions)
+changes = [Change(trials[name], acts=name in acting) for name in names or trials]
+for change in changes:
+    change.trial.put_in(change)
+stepped = []
+def first(*_):
+    if not stepped:
+        stepped.append(True)
+        for change in changes:
+            change.first_step_ended()
+register_optimizer_step_post_hook(first)
+sys.argv[0] = file
+program = runpy.run_path(file, run_name="__main__")
+print("NOTES", json.dumps({change.trial.name: change.note() for change in changes}), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A program that ended: what each trial notes, and what the program printed."""
+
+    notes: dict[str, dict[str, Any]]
+    out: str
+    err: str
+
+    def lines(self, name: str) -> list[int]:
+        """The lines of the program that a trial applies to."""
+        return [line for _, line in self.notes[name]["places"]]
+
+    def said(self, name: str) -> tuple[int, list[str], str]:
+        """How often it applies, why it was refused, and why it was not in effect."""
+        note = self.notes[name]
+        return note["count"], list(note["refused"]), note["ineffective"]
+
+
+def attached(
+    program: str, folder: Path, names: Sequence[str] = (), *, acts: Sequence[str] | None = None, extend: str = ""
+) -> Attached:
+    """Run a program with these trials, all if none is named; all of them act but where `acts` says which do."""
+    file = folder / "program.py"
+    file.write_text(program)
+    acting = list(names if acts is None else acts)
+    given = json.dumps([list(names), acting, [extend] if extend else [], str(file)])
+    done: Done = run_text(_PUT_IN, [given], 400)
+    assert done.code == 0, done.err[-3000:] + done.out[-1000:]
+    before, _, notes = done.out.partition("NOTES ")
+    return Attached(json.loads(notes), before, done.err)
