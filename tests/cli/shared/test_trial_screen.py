@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.cli.shared.trial_screen import screen_lines, show, trial_screen
-from kinetoscope.compare.trials.tried import load
-from kinetoscope.pages.answers.trials import of_tried
+from kinetoscope.cli.shared.trial_screen import markdown, screen_lines, shown, write
+from kinetoscope.pages.answers.trials import of_list, of_tried
 from kinetoscope.trying.progress import Progress
 from kinetoscope.views.terminal.lines import width_of, without_colour
 from tests.tried import FAILED, HOSTILE, KEPT, MS, TOGETHER
@@ -84,7 +83,7 @@ def test_a_terminal_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch, *, fails:
     monkeypatch.setattr("kinetoscope.cli.shared.trial_screen._REFRESH", 0.01)
     stream = Terminal()
     try:
-        with trial_screen(stream) as watch:
+        with shown(stream) as watch:
             watch(HALF)
             while "18 of 46" not in stream.getvalue():
                 time.sleep(0.01)
@@ -99,7 +98,7 @@ def test_a_terminal_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch, *, fails:
 def test_a_pipe_gets_a_line_for_each_trial(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> None:
     monkeypatch.setenv("TERM", "dumb")
     stream = Terminal() if terminal else io.StringIO()
-    with trial_screen(stream) as watch:
+    with shown(stream) as watch:
         watch(replace(HALF, rows=()))
         watch(replace(HALF, rows=(TOGETHER,)))
         watch(replace(HALF, rows=(TOGETHER,)))
@@ -109,8 +108,20 @@ def test_a_pipe_gets_a_line_for_each_trial(monkeypatch: pytest.MonkeyPatch, *, t
     assert second.startswith("kinetoscope: compile: failed: \\x1b[31m")
 
 
-def test_the_result_is_shown_and_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show(KEPT, export_json=str(tmp_path / "a.json"), export_markdown=str(tmp_path / "a.md"))
-    assert capsys.readouterr().out.startswith("A step takes 28.9")
-    assert load(tmp_path / "a.json") == KEPT
-    assert (tmp_path / "a.md").read_text("utf-8") == of_tried(KEPT).to_markdown()
+def test_the_result_is_drawn_with_what_to_type_next(capsys: pytest.CaptureFixture[str]) -> None:
+    write(KEPT, Path("tries/train 1"))
+    first, *_, ledger, diff, view = capsys.readouterr().out.splitlines()
+    assert first.startswith("A step takes 28.9")
+    assert ledger.startswith("kinetoscope ledger 'tries/train 1' ")
+    assert diff.startswith("kinetoscope diff 'tries/train 1'/traces/baseline 'tries/train 1'/traces/fused ")
+    assert view.startswith("kinetoscope view 'tries/train 1' ")
+    assert markdown(KEPT) == of_tried(KEPT).to_markdown()
+
+
+def test_what_would_be_tried_is_listed() -> None:
+    page = of_list(KEPT.trials[:3], KEPT.trials[6:])
+    drawn = str(page).replace("\u00a0", " ")
+    assert page.sentence == "3 changes would be tried, in this order:"
+    assert "workers+threads  28.4–53.6 ms   DATA001" in drawn
+    assert "nothing to change: set_to_none, anomaly, inference" in drawn
+    assert of_list((), ()).sentence == "No change would be tried."

@@ -1,7 +1,7 @@
 """What a person sees while `kinetoscope try` runs: how far it is, what is gained so far, and the trials that are done.
 
 On a terminal it is a small screen on standard error that is drawn anew and disappears again; elsewhere, a line for each
-trial that is done. Then the result, on standard output and in files.
+trial that is done. On standard output, what would be tried, and what came of it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Final, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
 
-from kinetoscope.cli.shared.output import width, write_lines, write_text
+from kinetoscope.cli.shared.output import width, write_lines
 from kinetoscope.compare.trials.tried import TrialRow, Tried, names_of
-from kinetoscope.pages.answers.trials import duration, of_tried, signed_percent, table
+from kinetoscope.pages.answers.trials import duration, of_list, of_tried, signed_percent, table
 from kinetoscope.screens.terminal import MAX_PROSE_CELLS, grid_lines, lines
 from kinetoscope.trying.progress import Progress, Watch
-from kinetoscope.views.numbers import shown
+from kinetoscope.views import numbers
+from kinetoscope.views.terminal import lines as styled
 from kinetoscope.views.terminal.bars import bar
-from kinetoscope.views.terminal.lines import Line, plain, write
+from kinetoscope.views.terminal.lines import Line, plain
 from kinetoscope.views.text import cells, middle, padded, printable
+
+if TYPE_CHECKING:
+    from kinetoscope.trying.session import TrySession
 
 _REFRESH: Final = 0.5
 _BAR_CELLS: Final = 40
@@ -33,7 +38,7 @@ _LINES_BESIDE: Final = 8
 
 
 @contextmanager
-def trial_screen(stream: TextIO | None = None) -> Iterator[Watch]:
+def shown(stream: TextIO | None = None) -> Iterator[Watch]:
     """While it is open, what it yields shows the progress that it is called with."""
     stream = sys.stderr if stream is None else stream
     if stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown"):
@@ -50,18 +55,34 @@ def trial_screen(stream: TextIO | None = None) -> Iterator[Watch]:
         yield _Lines(stream).watch
 
 
-def show(tried: Tried, *, export_json: str | None = None, export_markdown: str | None = None) -> None:
-    """Draw the result, and write it to the files that are named.
+def write(tried: Tried, folder: Path) -> None:
+    """Draw what came of it; its folder is for what to type next."""
+    write_lines(lines(of_tried(tried, str(folder)), width=width()))
 
-    Raises:
-        InputError: a file cannot be written.
-    """
-    page = of_tried(tried)
-    write_lines(lines(page, width=width()))
-    if export_json:
-        write_text(tried.to_json() + "\n", export_json)
-    if export_markdown:
-        write_text(page.to_markdown(), export_markdown)
+
+def markdown(tried: Tried) -> str:
+    """The same as a document."""
+    return of_tried(tried).to_markdown()
+
+
+def write_list(session: TrySession) -> None:
+    """Draw what would be tried in a program that was surveyed, in order, and why not the rest."""
+    rows = [_wanted(session, changes) for changes in session.candidates.order]
+    write_lines(lines(of_list(rows, session.candidates.rows), width=width()))
+
+
+def _wanted(session: TrySession, changes: Sequence[str]) -> TrialRow:
+    """A candidate with what the findings promise that it answers."""
+    named = {(each.code, each.key): each for name in changes for each in session.candidates.promised.get(name, ())}
+    titles = [session.trials[name].title for name in changes if name in session.trials]
+    return TrialRow(
+        trial=names_of(changes),
+        title=" and ".join(titles),
+        outcome="no time",
+        codes=tuple(dict.fromkeys(code for code, _ in named)),
+        promised_low=round(sum(each.stake.low for each in named.values())) if named else None,
+        promised_high=round(sum(each.stake.high for each in named.values())) if named else None,
+    )
 
 
 class _Lines:
@@ -84,7 +105,8 @@ def said(row: TrialRow) -> str:
     if row.step is None:
         return f"{row.trial}: {row.outcome}{f': {row.why}' if row.why else ''}"
     change = f" ({signed_percent(row.change)})" if row.change is not None else ""
-    return f"{row.trial}: {row.outcome}, {shown(row.base_step, 'ns')} → {shown(row.step, 'ns')} a step{change}"
+    before, now = (numbers.shown(each, "ns") for each in (row.base_step, row.step))
+    return f"{row.trial}: {row.outcome}, {before} → {now} a step{change}"
 
 
 class _Screen:
@@ -117,7 +139,7 @@ class _Screen:
 
     def _replace(self, drawn: Sequence[Line]) -> None:
         self._stream.write(f"\x1b[{self._drawn}F\x1b[J" if self._drawn else "")
-        write(drawn, self._stream)
+        styled.write(drawn, self._stream)
         self._stream.flush()
         self._drawn = len(drawn)
 
@@ -150,7 +172,7 @@ def _bar(progress: Progress, seconds: float, most: int) -> Line:
 
 def _so_far(progress: Progress) -> str:
     if not progress.kept or not progress.step_now:
-        return f"a step takes {shown(progress.step, 'ns')}; nothing is kept so far"
+        return f"a step takes {numbers.shown(progress.step, 'ns')}; nothing is kept so far"
     change = signed_percent(progress.step_now / progress.step - 1)
-    steps = f"{shown(progress.step, 'ns')} → {shown(progress.step_now, 'ns')}"
+    steps = f"{numbers.shown(progress.step, 'ns')} → {numbers.shown(progress.step_now, 'ns')}"
     return f"a step: {steps} ({change}) with {names_of(progress.kept)}"

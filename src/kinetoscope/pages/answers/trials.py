@@ -47,9 +47,34 @@ _FAILED: Final = ("failed", "no effect")
 _LOSSES: Final = {"equal": "equal", "close": "rounding", "different": "differs", "unknown": "?"}
 
 
-def of_tried(tried: Tried) -> Page:
-    """The whole answer, as text: what it says of each trial is a line of a table."""
-    return Page("try", "", sentence(tried), facts(tried), (*table(tried), *rest(tried)), notes(tried))
+def of_tried(tried: Tried, folder: str = "") -> Page:
+    """The whole answer, as text: what it says of each trial is a line of a table; `folder` is where it lies."""
+    blocks = (*table(tried), *rest(tried))
+    return Page("try", "", sentence(tried), facts(tried), blocks, notes(tried), commands=(*_next(tried, folder),))
+
+
+def of_list(wanted: Sequence[TrialRow], others: Sequence[TrialRow]) -> Page:
+    """What would be tried, in order, with what it promises; and the trials that would not, with the reason."""
+    number = constant(len(wanted)).words(number_of(len(wanted), "change"))
+    said = say("{number} would be tried, in this order:", number=number) if wanted else "No change would be tried."
+    promised = scale([each for row in wanted for each in (row.promised_low, row.promised_high)], "ns")
+    rows = [GridRow((row.trial, _interval(promised, row), ", ".join(row.codes), row.title)) for row in wanted]
+    blocks = [GridBlock("", ("", "promised", "asked for by", "to"), rows)] if rows else []
+    left = [*_not_run(others)]
+    return Page("try", "", said, (), (*blocks, *([NoteBlock("\n".join(left), "Not tried")] if left else [])))
+
+
+def _next(tried: Tried, folder: str) -> Iterator[tuple[str, str]]:
+    """Commands that show more of what lies in the folder."""
+    if not folder:
+        return
+    place = shlex.quote(folder)
+    yield f"kinetoscope ledger {place}", "this again"
+    last = next((row.trace for row in reversed(tried.trials) if row.outcome == "kept" and row.trace), "")
+    if last and tried.trace:
+        yield f"kinetoscope diff {place}/{tried.trace} {place}/{shlex.quote(last)}", "where the time went"
+    if tried.trace:
+        yield f"kinetoscope view {place}", "the recorded windows"
 
 
 def blocks_of_tried(tried: Tried, trace: str = "") -> Iterator[Block]:
