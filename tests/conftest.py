@@ -25,6 +25,7 @@ settings.register_profile("brief", max_examples=5, deadline=None, suppress_healt
 settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=_ALLOWED)
 settings.register_profile("ci", max_examples=200, deadline=None, suppress_health_check=_ALLOWED, print_blob=True)
 os.environ["KINETOSCOPE_PEAKS"] = "off"  # what is known of devices is not what somebody measured on this machine
+os.environ["KINETOSCOPE_NO_HISTORY"] = "1"  # nor what was tried on it
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 settings.load_profile(PROFILE)
 

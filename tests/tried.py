@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
-from kinetoscope.compare.trials.tried import TrialRow, Tried
+from kinetoscope.compare.trials.tried import FILE, TrialRow, Tried
 from kinetoscope.notes import Note
+from tests.conftest import OURS
 
 MS = 1_000_000
 HOSTILE = "\x1b[31m`<script>alert(1)</script>` | **bold** \u202e [a](http://x.example) @all"
@@ -214,3 +217,14 @@ STATES = {
     "hostile": HOSTILE_NAMES,
 }
 """All states by name."""
+
+
+def try_folder(folder: Path, tried: Tried = KEPT) -> Path:
+    """A folder as `kinetoscope try` leaves it: the result, and the recorded windows of three runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_text(tried.to_json(), encoding="utf-8")
+    windows = {"baseline": "dataloader", "workers+threads": "dataloader_workers", "fused": "mlp"}
+    for name, trace in windows.items():
+        (folder / "traces" / name).mkdir(parents=True)
+        shutil.copy(OURS / f"{trace}.pt.trace.json.gz", folder / "traces" / name / "trace.pt.trace.json.gz")
+    return folder

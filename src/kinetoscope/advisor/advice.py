@@ -15,6 +15,7 @@ from kinetoscope import dispatch
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.evidence.communication import collectives_of_steps, collectives_question
 from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
+from kinetoscope.advisor.history import with_records
 from kinetoscope.advisor.laws import within_step
 from kinetoscope.advisor.recorded import NO_RULE_FITS, kinds_of_job, what_is_recorded
 from kinetoscope.advisor.rule import NO_PROGRAM, OF_JOB, JobView
@@ -287,7 +288,7 @@ def advice_from(job: Job, select: Selection, only: Sequence[int] | None, answers
         )
         findings += rank_findings(claims, replace(view.step_time, length=step))
     limits = EMPTY if only is None else _limits(only, len(ranks))
-    ranked = tuple(sorted(within_step(findings, step), key=attrgetter("order")))
+    ranked = with_records(sorted(within_step(findings, step), key=attrgetter("order")))
     notes = (*answer.notes, *failures, *([Note("SOME_RANKS", limits)] if limits else []))
     return Advice(
         findings=ranked,

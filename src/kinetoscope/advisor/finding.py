@@ -109,6 +109,7 @@ class Finding:
         step: the average step, ns.
         ranks: those that it was found on; empty where it is about the job.
         same_time_as: code of the finding that counts most of the same time; "" for none.
+        record: how trials of what its rule advises turned out so far, in a sentence; "" where none was run.
     """
 
     message: str
@@ -128,6 +129,7 @@ class Finding:
     step: float = 0.0
     ranks: tuple[int, ...] = ()
     same_time_as: str = ""
+    record: str = ""
 
     def __repr__(self) -> str:
         return f"<Finding {self.code or 'of no rule yet'}, {self.severity}: {self.title}>"
@@ -155,8 +157,9 @@ class Finding:
 
     @property
     def facts(self) -> tuple[tuple[str, Quantity], ...]:
-        """The quantities of its sentences: in which of them, `message`, `why` or `evidence`, and which."""
-        parts = [("message", self.message), ("why", self.why), *(("evidence", each.text) for each in self.evidence)]
+        """The quantities of its sentences: in which of them, `message`, `why`, `evidence` or `record`, and which."""
+        evidence = (("evidence", each.text) for each in self.evidence)
+        parts = [("message", self.message), ("why", self.why), *evidence, ("record", self.record)]
         return tuple((part, quantity) for part, text in parts for quantity in getattr(text, "quantities", ()))
 
     @property
@@ -170,10 +173,10 @@ class Finding:
         return -SEVERITIES.index(self.severity), -self.stake.high, self.code, self.key
 
     def remarks(self, ranks: int) -> list[str]:
-        """Sentences for a face: on which of the job's ranks it was found, and which finding counts its time."""
+        """Sentences for a face: on which of the job's ranks it was found, which finding counts its time, what came."""
         from kinetoscope.model.trace.text import numbered
 
-        sentences = []
+        sentences = [self.record] if self.record else []
         if 0 < len(self.ranks) < ranks:
             sentences.append(f"On {numbered('rank', self.ranks)} only.")
         if self.same_time_as:

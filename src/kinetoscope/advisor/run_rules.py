@@ -31,7 +31,7 @@ _EVIDENCE: Final = pl.Struct(
     }
 )
 FACT: Final = pl.Struct({**dict.fromkeys(("part", "name", "text", "unit"), pl.String), "value": pl.Float64})
-"""A quantity of a sentence of a finding: in which (message, why, evidence), its name, as shown, and as stored."""
+"""A quantity of a sentence of a finding: in which (message, why, evidence, record), its name, as shown, as stored."""
 
 _FINDING: Final = pl.Struct(
     {

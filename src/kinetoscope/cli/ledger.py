@@ -1,15 +1,18 @@
 """`kinetoscope ledger RUN...`: runs in a row, what each of them changed, and what that brought.
 
 Name the runs in the order in which you made them. What was changed is read from what `kinetoscope record` and
-`kinetoscope.profile` write down beside the trace: command line, parameters, versions, commit.
+`kinetoscope.profile` write down beside the trace: command line, parameters, versions, commit. Of the folder of a
+`kinetoscope try` alone it shows what came of the trials.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from kinetoscope.cli.shared.open_job import opened_at, selection
 from kinetoscope.cli.shared.options import Parser, add_question, add_table, typed
+from kinetoscope.readers.reader import TRIALS
 
 
 def run(arguments: list[str]) -> int:
@@ -23,6 +26,8 @@ def run(arguments: list[str]) -> int:
 
     select = selection(args).get("select", ALL)
     screen = is_screen(args)
+    if len(args.runs) == 1 and (Path(args.runs[0]) / TRIALS).is_file():
+        return _trials(args, screen=screen)
     promised = args.promises if args.promises is not None else screen
     entries, advice, facts = [], [], []
     for path in args.runs:
@@ -39,6 +44,21 @@ def run(arguments: list[str]) -> int:
         write_lines(lines(of_ledger(result, None if kept is None else kept.frame), width=width()), args.output)
     else:
         deliver(result if kept is None else kept, args)
+    return 0
+
+
+def _trials(args: argparse.Namespace, *, screen: bool) -> int:
+    """What came of the trials in a folder."""
+    from kinetoscope.cli.shared.output import deliver, width_of, write_lines
+    from kinetoscope.compare.trials.tried import load
+    from kinetoscope.pages.answers.trials import of_tried
+    from kinetoscope.screens.terminal import lines
+
+    tried = load(Path(args.runs[0]))
+    if screen:
+        write_lines(lines(of_tried(tried), width=width_of(args.output)), args.output)
+    else:
+        deliver(tried.result, args)
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import RECORDED, asked, names
+from kinetoscope.compare.trials.tried import folder_of, load
 from kinetoscope.errors import InputError, UsageError, nearest
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps import grammar
@@ -120,8 +121,12 @@ def _sections(names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _run(workspace: Workspace) -> str:
-    """The only run; of several the newest would be a guess, so they are named."""
+    """The only run; of trials the program as it is; of several others the newest would be a guess: they are named."""
     listed, path = workspace.runs(), workspace.paths[0]
+    folder = None if is_url(path) else folder_of(path)
+    if folder is not None and folder == Path(path).absolute():
+        own = folder / load(folder).trace
+        listed = replace(listed, runs=tuple(run for run in listed.runs if Path(run.files.path) == own) or listed.runs)
     if not listed.runs:
         raise InputError(listed.wrong[0] if listed.wrong else f"{path}: no trace there")
     if len(listed.runs) > 1:

@@ -1,4 +1,7 @@
-"""Ledger: the runs in a row, what each brought, and whether findings that are gone kept their promise."""
+"""Ledger: the runs in a row, what each brought, and whether findings that are gone kept their promise.
+
+Of a run that `kinetoscope try` recorded, what came of the trials stands first.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,15 @@ from kinetoscope.advisor.advice import advise
 from kinetoscope.compare.delivery import delivery_of_advice, run_facts
 from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.ledger.ledger import LedgerEntry, ledger_entry, result_of_entries
-from kinetoscope.errors import KinetoscopeError
+from kinetoscope.compare.trials.tried import of_run
+from kinetoscope.errors import InputError, KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages import CHOSEN
+from kinetoscope.pages.answers.trials import blocks_of_tried
+from kinetoscope.pages.answers.trials import notes as notes_of_tried
+from kinetoscope.pages.answers.trials import sentence as sentence_of_tried
 from kinetoscope.pages.blocks import (
     Bar,
     BarsBlock,
@@ -29,6 +36,7 @@ from kinetoscope.pages.blocks import (
     chosen_value,
 )
 from kinetoscope.pages.sections.tables import table
+from kinetoscope.readers.files.stream import is_url
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, significant
 from kinetoscope.views.sentences import EMPTY, Sentence, cell, count, measured, say
@@ -84,15 +92,32 @@ def page(
     )
     groups = [group for group in groups if group.runs]
     facts = _facts(len(shown_ids), count, max(listed, count), other, chosen)
+    tried, trials, notes_of_trials = _trials(job.path)
     if not groups:
-        return Page("ledger", "Ledger", "No run here has a step to compare.", facts, (controls,), tuple(left))
+        sentence = tried or "No run here has a step to compare."
+        return Page("ledger", "Ledger", sentence, facts, (*trials, controls), (*notes_of_trials, *left))
     ledgers = [result_of_entries(group.entries) for group in groups]
-    blocks: list[Block] = [controls]
+    said = [NoteBlock(_sentence(ledgers), "Recorded runs")] if tried else []
+    blocks: list[Block] = [*trials, *said, controls]
     for group, ledger in zip(groups, ledgers, strict=True):
         title = f" of {_name_of(group, ledger)}" if len(groups) > 1 else ""
         blocks += _blocks(group.runs, ledger, select, job.path, title)
-    notes = dict.fromkeys(note for ledger in ledgers for note in ledger.notes)
-    return Page("ledger", "Ledger", _sentence(ledgers), facts, tuple(blocks), (*notes, *left))
+    of_runs = dict.fromkeys(note for ledger in ledgers for note in ledger.notes)
+    notes = (*notes_of_trials, *of_runs, *left)
+    return Page("ledger", "Ledger", tried or _sentence(ledgers), facts, tuple(blocks), notes)
+
+
+def _trials(path: str) -> tuple[Sentence, tuple[Block, ...], tuple[str, ...]]:
+    """What came of the trials of which this is a run: a sentence, blocks, notes; nothing of any other run."""
+    if is_url(path):
+        return EMPTY, (), ()
+    try:
+        tried = of_run(path)
+    except InputError as error:
+        return EMPTY, (), (str(error),)
+    if tried is None:
+        return EMPTY, (), ()
+    return sentence_of_tried(tried[0]), (*blocks_of_tried(*tried),), notes_of_tried(tried[0])
 
 
 def _is_of_memory_alone(run: Job) -> bool:

@@ -15,6 +15,9 @@ MAX_RANK: Final = 1 << 22
 HEAD_BYTES: Final = 1 << 16
 """Bytes of text, at the beginning of a file, by which its format is recognised."""
 
+TRIALS: Final = "try.json"
+"""The file of a folder of `kinetoscope try` in which all that was measured is; its traces lie in folders below."""
+
 RankBasis = Literal["", "text", "collectives", "name", "place"]
 
 
@@ -110,7 +113,7 @@ class Reader:
         probe: tells rank and world without reading the trace.
         thorough: the same where the beginning tells no rank; None where nothing more would.
         suffixes: endings of the names of its files, by which they are found in folders.
-        excluded: endings among these that are not traces.
+        excluded: endings among these that are not traces; of a whole name `/` and the name.
         marker: path of the file, below a folder, that makes the folder a trace; "" for a format of single files.
     """
 
@@ -128,5 +131,5 @@ class Reader:
         if self.marker:
             return file.removesuffix(f"/{self.marker}") if file.endswith(f"/{self.marker}") else ""
         name = file.rpartition("/")[2]
-        is_trace = name.endswith(self.suffixes) and not name.endswith(self.excluded) and not name.startswith(".")
+        is_trace = name.endswith(self.suffixes) and not f"/{name}".endswith(self.excluded) and not name.startswith(".")
         return file if is_trace else ""

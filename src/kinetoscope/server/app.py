@@ -18,12 +18,14 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from kinetoscope import pages
+from kinetoscope.compare.trials.tried import FILE, folder_of
 from kinetoscope.errors import KinetoscopeError, nearest
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.pages import View
 from kinetoscope.pages.answered import page_of
 from kinetoscope.pages.blocks import Page
+from kinetoscope.readers.files.stream import is_url
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import BadValueError, MissingError, refused
 from kinetoscope.server.http import perfetto
@@ -133,7 +135,7 @@ class Server:
             raise BadValueError("choose a run to compare with", "base=, one of the list of runs.")
         version = self.workspace.run(base).version if base else ""
         runs = self._oldest_first(run, params.get(pages.CHOSEN, "")) if view.runs == pages.ALL else ()
-        versions = tuple((each.id, each.version) for each in runs)
+        versions = (*((each.id, each.version) for each in runs), _version_of_trials(run) if runs else "")
         return cached_response(self.workspace.answers, (*key, base, version, versions), compose)
 
     def _same_ranks(self, base: str, ranks: tuple[int, ...] | None, cycle: int | None) -> Job:
@@ -216,6 +218,14 @@ class Server:
         return json_response(self.sources.lines(request.query.get("file", ""), line, lines))
 
 
+def _version_of_trials(run: Run) -> str:
+    """Changes when the result of the trials of which this is a run does; "" where there is none."""
+    folder = None if is_url(run.files.path) else folder_of(run.files.path)
+    with suppress(OSError):
+        return "" if folder is None else str((folder / FILE).stat().st_mtime_ns)
+    return ""
+
+
 def ranks_of(view: View, part: RunPart, job: Job) -> tuple[int, ...] | None:
     """The ranks that a view is about; None for all."""
     if view.ranks == "one" and not part.named:
@@ -296,7 +306,9 @@ def client_of(server: Server) -> InProcessClient:
 
 
 def report_of(server: Server, run: str, sections: Sequence[str], select: Mapping[str, str]) -> bytes:
-    """The report of a run as an HTML file, see `page_of_run`."""
+    """The report of a run as an HTML file, see `page_of_run`; of trials with what came of them."""
+    if tuple(sections) == pages_of_report() and _version_of_trials(server.workspace.run(run)):
+        sections = (*sections, "ledger")
     inside = client_of(server)
     with inside.asked_often():
         return page_of_run(inside, run, sections, select, shows_sources=bool(server.sources.roots))

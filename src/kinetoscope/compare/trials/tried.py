@@ -17,15 +17,18 @@ from kinetoscope import dispatch
 from kinetoscope.compare.trials.checked import checked
 from kinetoscope.errors import InputError
 from kinetoscope.notes import Note, Severity
+from kinetoscope.readers.reader import TRIALS
 from kinetoscope.schema import Column, Result, Schema
 
-FILE: Final = "try.json"
-"""The file of a folder of `kinetoscope try` in which all that was measured is."""
+FILE: Final = TRIALS
 
 MAX_BYTES: Final = 4_000_000
 """Bytes of such a file that are read; a result of many trials has some ten thousand."""
 
 _FORMAT: Final = 1
+
+_MAX_DEPTH: Final = 5
+"""Folders above a trace in which the result that it belongs to is looked for, and its own."""
 
 Outcome = Literal[
     "kept", "no gain", "slower", "loss differs", "no longer matters", "failed", "no effect",
@@ -268,6 +271,31 @@ def load(folder: Path) -> Tried:
     if len(data) > MAX_BYTES:
         raise InputError(f"{path} is no result of `kinetoscope try`: it has more than {MAX_BYTES:,} bytes")
     return from_json(data.decode("utf-8", "replace"), str(path))
+
+
+def of_run(path: str) -> tuple[Tried, str] | None:
+    """The result whose folder holds a run, and the run's folder in it as its rows name it; None for any other run.
+
+    Args:
+        path: of a trace, of a folder of traces, or of the result's folder itself, for which that name is "".
+
+    Raises:
+        InputError: a file of that name lies there, and is no result.
+    """
+    folder = folder_of(path)
+    if folder is None:
+        return None
+    tried, name = load(folder), Path(path).absolute().relative_to(folder).as_posix()
+    traces = {tried.trace, *(row.trace for row in tried.trials)} - {""}
+    owner = next((each for each in traces if f"{name}/".startswith(f"{each.rstrip('/')}/")), None)
+    return (tried, "") if name == "." else None if owner is None else (tried, owner)
+
+
+def folder_of(path: str) -> Path | None:
+    """The nearest folder with a result in which this path is, or that it is; links are followed to none."""
+    place = Path(path).absolute()
+    near = (each for each in (place, *place.parents)[:_MAX_DEPTH] if (each / FILE).is_file())
+    return next((each for each in near if not (each / FILE).is_symlink()), None)
 
 
 def pays_after(start: float, base: float, new: float) -> int | None:

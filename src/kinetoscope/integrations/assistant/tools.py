@@ -178,6 +178,7 @@ def _finding(number: int, finding: Finding, ranks: int) -> dict[str, Any]:
         "change": [clean(line, MAX_LEVELS) for line in finding.change.splitlines()],
         "ranks": list(finding.ranks)[:64],
         "same_time_as": finding.same_time_as,
+        "record": finding.record,
         "evidence": [_evidence(f"{number}.{at}", each, ranks) for at, each in enumerate(finding.evidence, 1)],
     }
     return {key: value for key, value in answer.items() if value not in ("", [], None)}

@@ -11,8 +11,9 @@ import polars as pl
 from kinetoscope.compare.trials.tried import TrialRow, Tried
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.notes import Note
-from kinetoscope.pages.blocks import Block, CodeBlock, NoteBlock, Page
+from kinetoscope.pages.blocks import Bar, BarsBlock, Block, CodeBlock, NoteBlock, Page
 from kinetoscope.pages.grid import GridBlock, GridRow
+from kinetoscope.pages.sections.tables import table as rows_of
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import MISSING, Scale, grouped, scale, shown
 from kinetoscope.views.sentences import Quantity, Sentence, cell, code, computed, constant, count, join, say
@@ -20,6 +21,16 @@ from kinetoscope.views.text import brief, printable
 
 _MAX_EDITS: Final = 5
 """Changes that no trial can make which are shown with their lines."""
+
+_MAX_BARS: Final = 40
+_MAX_CODE_LINES: Final = 1000
+"""Trials, and lines of a patch, that are drawn: anyone may have written the file."""
+
+_PAGE_COLUMNS: Final = (
+    *("trial", "outcome", "step", "change", "change_low", "change_high", "promised_low", "promised_high", "brought"),
+    *("loss", "samples_per_second", "memory", "rounds", "codes", "why"),
+)
+"""Columns of the table on a page."""
 
 _COMMAND_CELLS: Final = 60
 _NAME_CELLS: Final = 40
@@ -36,9 +47,65 @@ _FAILED: Final = ("failed", "no effect")
 _LOSSES: Final = {"equal": "equal", "close": "rounding", "different": "differs", "unknown": "?"}
 
 
-def of_tried(tried: Tried) -> Page:
-    """The whole answer, as text: what it says of each trial is a line of a table."""
-    return Page("try", "", sentence(tried), facts(tried), (*_table(tried), *rest(tried)), notes(tried))
+def of_tried(tried: Tried, folder: str = "") -> Page:
+    """The whole answer, as text: what it says of each trial is a line of a table; `folder` is where it lies."""
+    blocks = (*table(tried), *rest(tried))
+    return Page("try", "", sentence(tried), facts(tried), blocks, notes(tried), commands=(*_next(tried, folder),))
+
+
+def of_list(wanted: Sequence[TrialRow], others: Sequence[TrialRow]) -> Page:
+    """What would be tried, in order, with what it promises; and the trials that would not, with the reason."""
+    number = constant(len(wanted)).words(number_of(len(wanted), "change"))
+    said = say("{number} would be tried, in this order:", number=number) if wanted else "No change would be tried."
+    promised = scale([each for row in wanted for each in (row.promised_low, row.promised_high)], "ns")
+    rows = [GridRow((row.trial, _interval(promised, row), ", ".join(row.codes), row.title)) for row in wanted]
+    blocks = [GridBlock("", ("", "promised", "asked for by", "to"), rows)] if rows else []
+    left = [*_not_run(others)]
+    return Page("try", "", said, (), (*blocks, *([NoteBlock("\n".join(left), "Not tried")] if left else [])))
+
+
+def _next(tried: Tried, folder: str) -> Iterator[tuple[str, str]]:
+    """Commands that show more of what lies in the folder."""
+    if not folder:
+        return
+    place = shlex.quote(folder)
+    yield f"kinetoscope ledger {place}", "this again"
+    last = next((row.trace for row in reversed(tried.trials) if row.outcome == "kept" and row.trace), "")
+    if last and tried.trace:
+        yield f"kinetoscope diff {place}/{tried.trace} {place}/{shlex.quote(last)}", "where the time went"
+    if tried.trace:
+        yield f"kinetoscope view {place}", "the recorded windows"
+
+
+def blocks_of_tried(tried: Tried, trace: str = "") -> Iterator[Block]:
+    """The same as parts of a page in a browser; `trace` is the recorded window that is open, as rows name it."""
+    run = [row for row in tried.trials if row.was_run]
+    result = tried.result
+    shown_rows = result.frame.filter(pl.col("step").is_not_null() | pl.col("outcome").is_in(_FAILED))
+    said = " · ".join(facts(tried))
+    if tried.step:
+        own = Bar("as it is", "host", tried.step, chosen=trace == tried.trace != "")
+        yield BarsBlock("A step with each trial", [own, *(_bar(row, trace) for row in run[:_MAX_BARS])], note=said,
+                        cumulative=False)  # fmt: skip
+    elif said:
+        yield NoteBlock(said)
+    if shown_rows.height:
+        yield rows_of("Trials", result.schema.only(_PAGE_COLUMNS), shown_rows)
+    yield from rest(tried)
+
+
+def _bar(row: TrialRow, trace: str) -> Bar:
+    """A trial with its step, and the step without it."""
+    kind = "computation" if row.outcome == "kept" else "idle"
+    return Bar(
+        brief(row.trial, _NAME_CELLS),
+        kind,
+        row.step or 0,
+        detail=row.outcome,
+        name=row.trial,
+        chosen=trace == row.trace != "",
+        before=row.base_step,
+    )
 
 
 # --- in words
@@ -190,7 +257,8 @@ def notes(tried: Tried) -> tuple[Note, ...]:
 # --- the table
 
 
-def _table(tried: Tried) -> Iterator[GridBlock]:
+def table(tried: Tried) -> Iterator[GridBlock]:
+    """The program as it is, each trial that was run, and all that is kept; nothing where none was run."""
     run = [row for row in tried.trials if row.was_run or row.outcome in _FAILED]
     if not run:
         return
@@ -295,7 +363,7 @@ def rest(tried: Tried) -> Iterator[Block]:
     if left:
         yield NoteBlock("\n".join(left), "Not run")
     if tried.patch:
-        yield CodeBlock("To keep it", tried.patch)
+        yield CodeBlock("To keep it", _cut(tried.patch))
     by_hand = [f"{row.trial}: {row.edit}" for row in tried.trials if row.edit and row.outcome == "kept"]
     if by_hand and not tried.patch:
         yield CodeBlock("To keep it", "\n".join(by_hand))
@@ -303,9 +371,15 @@ def rest(tried: Tried) -> Iterator[Block]:
         head = "What only an edit can change\n" if not place else ""
         yield NoteBlock(f"{code(rule)} {title}", head.strip())
         if change:
-            yield CodeBlock("", change)
+            yield CodeBlock("", _cut(change))
     if len(tried.edits) > _MAX_EDITS:
         yield NoteBlock(f"… {grouped(len(tried.edits) - _MAX_EDITS)} more findings that no trial answers.")
+
+
+def _cut(code: str) -> str:
+    lines = code.splitlines()
+    more = len(lines) - _MAX_CODE_LINES
+    return "\n".join([*lines[:_MAX_CODE_LINES], f"… {grouped(more)} more lines"]) if more > 0 else code
 
 
 def _not_run(trials: Sequence[TrialRow]) -> Iterator[str]:

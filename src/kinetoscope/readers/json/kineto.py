@@ -22,7 +22,7 @@ from kinetoscope.readers.json.document import TraceDocument, next_events, open_d
 from kinetoscope.readers.json.events import ParsedEvents, read_elements
 from kinetoscope.readers.json.symptoms import findings
 from kinetoscope.readers.json.window import TextWindow
-from kinetoscope.readers.reader import Reader
+from kinetoscope.readers.reader import TRIALS, Reader
 
 NAME: Final = "kineto"
 
@@ -124,6 +124,7 @@ READER: Final = Reader(
     probe=probe.probe,
     thorough=probe.probe_thoroughly,
     suffixes=(".json", ".json.gz", ".json.zst"),
-    # `convert --to perfetto` writes the trace once more; what stands in `compile` is about the program, not of it.
-    excluded=(SIDECAR, ".perfetto.json", ".perfetto.json.gz", *COMPILE_TABLES),
+    # `convert --to perfetto` writes the trace once more; what stands in `compile` is about the program, not of it;
+    # `try` writes its result above the traces of its trials.
+    excluded=(SIDECAR, f"/{TRIALS}", ".perfetto.json", ".perfetto.json.gz", *COMPILE_TABLES),
 )
