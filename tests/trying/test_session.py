@@ -1,4 +1,4 @@
-"""Programs of torch, tried in processes of their own: what is kept, what is said of those that cannot be, what stays."""
+"""Programs of torch, tried in processes of their own: what is kept, what is said of the rest, and that nothing stays."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_program_that_cannot_be_tried_is_refused_in_one_line(tmp_path: Path, t
 def test_a_command_or_a_name_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no-such-command: No such file"):
         TrySession(TryOptions(command=("no-such-command",), folder=str(tmp_path / "try"))).survey()
-    with pytest.raises(UsageError, match="there is no trial 'workerz' .did you mean 'workers'"):
+    with pytest.raises(UsageError, match=r"there is no trial 'workerz' .did you mean 'workers'"):
         TrySession(TryOptions(command=("true",), folder=str(tmp_path / "other"), only=("workerz",)))
     with pytest.raises(InputError, match="names another place"):
         TrySession(TryOptions(command=("true",), folder="/dev/null/x"))
