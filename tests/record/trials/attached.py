@@ -54,14 +54,23 @@ class Attached:
 
 
 def attached(
-    program: str, folder: Path, names: Sequence[str] = (), *, acts: Sequence[str] | None = None, extend: str = ""
+    program: str,
+    folder: Path,
+    names: Sequence[str] = (),
+    *,
+    acts: Sequence[str] | None = None,
+    extend: str = "",
+    before: str = "",
 ) -> Attached:
-    """Run a program with these trials, all if none is named; all of them act but where `acts` says which do."""
+    """Run a program with these trials, all if none is named; all of them act but where `acts` says which do.
+
+    before: Python that runs before they are put in.
+    """
     file = folder / "program.py"
     file.write_text(program)
     acting = list(names if acts is None else acts)
     given = json.dumps([list(names), acting, [extend] if extend else [], str(file)])
-    done: Done = run_text(_PUT_IN, [given], 400)
+    done: Done = run_text(before + _PUT_IN, [given], 400)
     assert done.code == 0, done.err[-3000:] + done.out[-1000:]
     before, _, notes = done.out.partition("NOTES ")
     return Attached(json.loads(notes), before, done.err)
