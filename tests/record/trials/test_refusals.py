@@ -172,8 +172,7 @@ frozen.eval(), teacher.eval(), guided.eval(), unused.eval()
 optimizer = torch.optim.SGD([*student.parameters(), *frozen.parameters()], 0.01)
 x = torch.ones(2, 4)
 for step in range(6):
-    aim = teacher(x).detach()
-    out = frozen(student(x))
+    aim = teacher(x).detach(); out = frozen(student(x))
     (out - aim).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
@@ -196,6 +195,7 @@ def test_modules_in_evaluation(tmp_path: Path) -> None:
     assert refused == ["gradients go through a module in evaluation"]
     assert done.notes["no-grad"]["refused"][refused[0]] == 2
     assert count == 4 + 10  # the first two calls of each are only looked at
+    assert done.lines("no-grad") == [EVALUATION.splitlines().index('        print(each(x).requires_grad, end=" ")') + 1]
     plain = attached(EVALUATION, tmp_path, ["no-grad"], acts=[])
     assert plain.out.split() == ["True"] * 14
     assert plain.said("no-grad")[0] == count

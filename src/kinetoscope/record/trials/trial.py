@@ -120,12 +120,17 @@ class Change:
         place: note the line of the program that called what was wrapped, if the program called it and no library.
         where: that line, if it is known already.
         """
+        if place and where is None:
+            where = self.place(sys._getframe(1))
         self.count += 1
-        if place and where is None and self.count <= _MAX_LOOKS and len(self._places) < _MAX_PLACES:
-            where = calling_line(sys._getframe(1))
         if where is not None and len(self._places) < _MAX_PLACES:
             self._places[where] = None
         return self.acts
+
+    def place(self, frame: FrameType) -> tuple[str, int] | None:
+        """The line of the program that led to a frame; None for a library's, and where enough are known."""
+        is_wanted = self.count < _MAX_LOOKS and len(self._places) < _MAX_PLACES
+        return calling_line(frame) if is_wanted else None
 
     def refuses(self, why: str) -> None:
         """Note one thing to which the change must not be made; `why` completes "not tried: "."""
