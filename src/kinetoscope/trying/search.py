@@ -2,8 +2,9 @@
 
 It knows no processes: `measure` runs a setup once. A candidate, one trial or two that need each other, is run in turns
 with what is kept so far. After two rounds it is out if it was slower by 5 % in both; after three if it was not faster
-in each; after five it is kept if `paired` calls it a gain and the losses stay. When all were tried, what is kept is run
-in turns with the program as it is, and with each kept change taken away once: one that brings nothing any more goes.
+in each; after five, eight where the machine is noisy, it is kept if `paired` calls it a gain and the losses stay. When
+all were tried, what is kept is run in turns with the program as it is, and with each kept change taken away once: one
+that brings nothing any more, beyond noise, goes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from kinetoscope.compare.statistics.paired import MIN_GAIN, ROUNDS, PairedChange, paired
+from kinetoscope.compare.statistics.paired import ROUNDS, PairedChange, paired
 from kinetoscope.compare.trials.runs import TimedRun
 
 Changes = tuple[str, ...]
@@ -22,6 +23,10 @@ Changes = tuple[str, ...]
 _CLEARLY_SLOWER: Final = 0.05
 _OUT_AFTER: Final = 3
 """Rounds after which a candidate is out that was not faster in each of them."""
+
+_NOISY: Final = 0.1
+_MORE_ROUNDS: Final = 3
+"""So many more rounds are run where the runs of the base are further apart than this share."""
 
 _DISTURBED: Final = 1.5
 """A run whose step is so many times off the other runs of its setup is run again."""
@@ -163,7 +168,9 @@ class Search:
     def compare(self, base: Changes, new: Changes, stage: str) -> Comparison:
         """Run two setups in turns until it is known whether the second is faster."""
         runs: tuple[list[TimedRun], list[TimedRun]] = ([], [])
-        for number in range(1, self.rounds + 1):
+        number, last = 0, self.rounds
+        while number < last:
+            number += 1
             order = (0, 1) if number % 2 else (1, 0)
             for side in order:
                 run = self.undisturbed((base, new)[side], stage, number, runs[side])
@@ -173,6 +180,8 @@ class Search:
             change = paired(*([run.typical for run in side] for side in runs))
             if _is_out(change, [run.typical for run in runs[0]], [run.typical for run in runs[1]]):
                 break
+            if number == self.rounds and noise([run.typical for run in runs[0]]) > _NOISY:
+                last += _MORE_ROUNDS
         return Comparison(base, new, tuple(runs[0]), tuple(runs[1]), change)
 
     def undisturbed(self, changes: Changes, stage: str, number: int, before: Sequence[TimedRun]) -> TimedRun:
@@ -203,6 +212,9 @@ class Search:
         self.without = {
             each: _of_runs(setups[each], self.kept, runs[each], runs["all"]) for each in self.kept if each in setups
         }
+        if not self.without and self.final.change is not None and not _matters(self.final.change):
+            self.removed, self.kept, self.final = (*self.removed, *self.kept), (), None
+            return
         idle = [each for each, of in self.without.items() if of.change is not None and not _matters(of.change)]
         if idle and (worst := max(idle, key=lambda each: _change_of(self.without[each]))):
             self.removed = (*self.removed, worst)
@@ -219,8 +231,8 @@ def _change_of(comparison: Comparison) -> float:
 
 
 def _matters(change: PairedChange) -> bool:
-    """Does the program with it run faster than without it, by what counts as a gain, or beyond doubt?"""
-    return change.change <= -MIN_GAIN or change.high < 0
+    """Does the program run faster with it than without it, beyond noise?"""
+    return change.high < 0
 
 
 def _of_runs(base: Changes, new: Changes, of_base: Iterable[TimedRun], of_new: Iterable[TimedRun]) -> Comparison:

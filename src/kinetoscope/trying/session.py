@@ -360,7 +360,7 @@ class TrySession:
                 planned=planned,
                 seconds=self._before + time.monotonic() - self._began,
                 seconds_left=(planned - self._store.count) * self.seconds_a_run if planned else None,
-                step=self._base[0].typical if self._base else self._first.typical if self._first.steps else 0.0,
+                step=min((run.typical for run in (*self._base, self._first) if run.steps), default=0.0),
                 step_now=now,
                 kept=search.kept if search is not None else (),
                 rows=rows,
@@ -392,7 +392,7 @@ class TrySession:
         if comparison.change is None:
             return dataclasses.replace(row, outcome="no effect" if comparison.idle else "failed")
         change = comparison.change
-        base, new = (statistics.median(run.typical for run in side) for side in (comparison.of_base, comparison.of_new))
+        base, new = (side[change.middle].typical for side in (comparison.of_base, comparison.of_new))
         loss, _ = self._loss(comparison)
         starts = [statistics.median(run.start for run in side) for side in (comparison.of_base, comparison.of_new)]
         start = max(starts[1] - starts[0], 0.0)
@@ -430,7 +430,7 @@ class TrySession:
         if objection := self._objection(comparison):
             return "loss differs", objection
         if any(each in search.removed for each in added):
-            return "no longer matters", "without it, the steps are as short in the end"
+            return "no longer matters", "in the end, the steps are as short without it"
         return "kept", f"its steps are shorter in each of {rounds} rounds, and the losses stay"
 
     def _title(self, name: str) -> str:
@@ -449,7 +449,7 @@ class TrySession:
     @property
     def _program(self) -> str:
         """The user's script, where the command names it."""
-        return next((each for each in self.options.command if each.endswith(".py")), "")
+        return next((str(Path(each).absolute()) for each in self.options.command if each.endswith(".py")), "")
 
     def _tried(self) -> Tried:
         search, base = self._search, self._base or [self._first]
@@ -465,9 +465,10 @@ class TrySession:
             final = final if final is not None and not final.base else None
         change = final.change if final is not None else None
         before = final.of_base if final is not None and final.of_base else base
-        step = statistics.median(run.typical for run in before) if before[0].steps else 0.0
+        middle = change.middle if change is not None else len(before) // 2
+        step = before[middle].typical if before[0].steps else 0.0
         after = final.of_new if final is not None else ()
-        step_kept = statistics.median(run.typical for run in after) if after else None
+        step_kept = after[middle].typical if after else None
         samples = before[0].samples
         own = self._own_difference()
         return Tried(

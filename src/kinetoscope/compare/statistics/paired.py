@@ -31,7 +31,8 @@ class PairedChange:
 
     Attributes:
         rounds: how many there were.
-        change: (new − base) / base, by the median round; negative for a gain.
+        change: (new − base) / base, of the median round; negative for a gain.
+        middle: the place of that round, from 0; of an even number of rounds, of the less favourable one.
         low, high: 95 % interval of the mean change; infinite of one round.
         is_shorter: the step was shorter in every round.
         is_longer: it was longer in every round.
@@ -39,6 +40,7 @@ class PairedChange:
 
     rounds: int
     change: float
+    middle: int
     low: float
     high: float
     is_shorter: bool
@@ -64,13 +66,15 @@ def paired(base: Sequence[float], new: Sequence[float]) -> PairedChange:
     ratios = [math.log(other / one) for one, other in zip(base, new, strict=True)]
     if not ratios:
         raise ValueError("no round was run")
-    middle = statistics.fmean(ratios)
+    mean = statistics.fmean(ratios)
+    median = statistics.median_high(ratios)
     off = margin_of_error(np.array(ratios)) if len(ratios) > 1 else math.inf
     return PairedChange(
         len(ratios),
-        math.expm1(statistics.median(ratios)),
-        math.expm1(middle - off) if math.isfinite(off) else -1.0,
-        math.expm1(middle + off) if math.isfinite(off) else math.inf,
+        math.expm1(median),
+        ratios.index(median),
+        math.expm1(mean - off) if math.isfinite(off) else -1.0,
+        math.expm1(mean + off) if math.isfinite(off) else math.inf,
         all(ratio < 0 for ratio in ratios),
         all(ratio > 0 for ratio in ratios),
     )
