@@ -136,7 +136,7 @@ def test_an_objection_keeps_a_gain_out() -> None:
     assert search.tried[0].word == "gain"
 
 
-@pytest.mark.parametrize(("between", "within"), [(0.005, 0.03), (0.02, 0.05), (0.05, 0.1)])
+@pytest.mark.parametrize(("between", "within"), [(0.005, 0.03), (0.02, 0.05), (0.05, 0.1), (0.2, 0.1)])
 def test_a_change_without_effect_is_seldom_kept(between: float, within: float) -> None:
     """False gains among changes that do nothing: at most one of forty."""
     kept = sum(
