@@ -33,7 +33,7 @@ _CPU_FACTS: Final = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """A trial that was run. Shares are of the step of the program as it was.
+    """A trial that was run. Shares are of the step without its change.
 
     Attributes:
         trial: its name.

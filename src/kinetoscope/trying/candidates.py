@@ -86,7 +86,7 @@ def _why_not(
         return "", ""
     if options.variants and not (options.only or options.everything):
         return "", ""
-    if trial.needs == "device" and not first.has_device:
+    if trial.needs == "device" and not first.devices:
         return "no device", "torch has no device here"
     if trial.needs == "ranks" and first.ranks < 2:
         return "one rank", "the job has one rank"

@@ -11,12 +11,15 @@ import math
 import shutil
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from kinetoscope.advisor.advice import Advice, advise
 from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.history import machine_of, remember
+from kinetoscope.compare.trials.learned import records_of
+from kinetoscope.compare.trials.patch import Applied, patch_of
 from kinetoscope.compare.trials.runs import LEADING, ROUNDING, TimedRun, loss_difference, of_notes
 from kinetoscope.compare.trials.tried import FILE, TrialRow, Tried, pays_after
 from kinetoscope.errors import InputError, KinetoscopeError
@@ -89,6 +92,8 @@ class TrySession:
         self.advice: Advice | None = None
         self.candidates = Candidates((), (), {})
         self._promised: dict[Changes, Mapping[str, Sequence[Finding]]] = {}
+        self._recorded: dict[Changes, float] = {}
+        self._remembered = set[str]()
 
     # --- three parts
 
@@ -111,6 +116,7 @@ class TrySession:
         self.advice = self._advice("baseline")
         self.candidates = candidates(self.options, self.trials, first, self.advice)
         self._promised[()] = self.candidates.promised
+        self._recorded[()] = self.advice.step if self.advice is not None else 0.0
 
     def measure_noise(self) -> None:
         """Run the program as it is twice, four times where the two differ much.
@@ -168,6 +174,8 @@ class TrySession:
     def result(self) -> Tried:
         """What came of it so far; written into the folder."""
         tried = self._tried()
+        if self.options.remember and self._search is not None:
+            self._remember(tried)
         try:
             (self.folder / FILE).write_text(tried.to_json() + "\n", "utf-8")
         except OSError as error:
@@ -175,6 +183,13 @@ class TrySession:
             problem = Note("NOT_WRITTEN", said, "warning")
             tried = dataclasses.replace(tried, notes=(*tried.notes, problem))
         return tried
+
+    def _remember(self, tried: Tried) -> None:
+        """Keep how promises turned out, once for each trial."""
+        machine = machine_of(*self._first.devices, self._first.torch)
+        rows = tuple(row for row in tried.trials if row.trial not in self._remembered)
+        self._remembered |= {row.trial for row in rows}
+        remember(records_of(dataclasses.replace(tried, trials=rows), machine=machine, date=time.strftime("%Y-%m-%d")))
 
     # --- one run
 
@@ -281,7 +296,7 @@ class TrySession:
         if advice is None or self.options.variants:
             return ()
         now = candidates(self.options, self.trials, self._first, advice)
-        self._promised[kept] = now.promised
+        self._promised[kept], self._recorded[kept] = now.promised, advice.step
         named = {row.trial for row in now.rows}
         new = [each for each in now.order if each not in self.candidates.order]
         self.candidates = Candidates(
@@ -372,6 +387,7 @@ class TrySession:
             codes=tuple(dict.fromkeys(each.code for each in findings)),
             promised_low=round(sum(each.stake.low for each in findings)) if findings else None,
             promised_high=round(sum(each.stake.high for each in findings)) if findings else None,
+            recorded_step=round(self._recorded[comparison.base]) if findings else None,
         )
         if comparison.change is None:
             return dataclasses.replace(row, outcome="no effect" if comparison.idle else "failed")
@@ -421,11 +437,19 @@ class TrySession:
         return self.trials[name].title if name in self.trials else f"the variant {name}"
 
     def _edit(self, added: Changes, run: TimedRun) -> str:
-        return "; ".join(
-            self.trials[each].edit.text.format(**run.changes.get(each, {}).get("facts", {}))
-            for each in added
-            if each in self.trials
-        )
+        return patch_of([*self._applied(added, run)], program=self._program, root=Path.cwd()).text
+
+    def _applied(self, changes: Changes, run: TimedRun) -> Iterator[Applied]:
+        """The changes of trials that a run was made with, to be made permanent."""
+        for trial in (self.trials[each] for each in changes if each in self.trials):
+            note = run.changes.get(trial.name, {})
+            places = [(str(file), int(line)) for file, line in note.get("places", ())]
+            yield Applied(edit=trial.edit, facts=note.get("facts", {}), places=places, title=trial.title)
+
+    @property
+    def _program(self) -> str:
+        """The user's script, where the command names it."""
+        return next((each for each in self.options.command if each.endswith(".py")), "")
 
     def _tried(self) -> Tried:
         search, base = self._search, self._base or [self._first]
@@ -469,6 +493,7 @@ class TrySession:
             notes=tuple(self._notes),
             stopped=self._stopped,
             trace="traces/baseline",
+            patch=self._edit(kept, after[0]) if after else "",
             edits=self._edits(),
         )
 

@@ -35,7 +35,8 @@ class TimedRun:
         by_calls: the steps are calls of a model, not an optimizer's.
         problem: why nothing can be said of it; "" where all went well.
         idle: the problem is that a change was made and was not in force.
-        has_device: torch has a device there.
+        devices: names of the devices that a process may use.
+        torch: version of torch.
         changes: of each trial in the process what became of it; see `record.trials.trial.Change.note`.
         remark: what happened besides, such as processes that had to be ended.
     """
@@ -51,7 +52,8 @@ class TimedRun:
     by_calls: bool = False
     problem: str = ""
     idle: bool = False
-    has_device: bool = False
+    devices: tuple[str, ...] = ()
+    torch: str = ""
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     remark: str = ""
 
@@ -103,7 +105,8 @@ def of_notes(notes: Sequence[Mapping[str, Any]], seconds: float, *, least: int) 
         by_calls=bool(first.get("by_calls")),
         problem=problem or idle,
         idle=bool(idle),
-        has_device=bool(first.get("has_device")),
+        devices=tuple(first.get("devices", ())),
+        torch=str(first.get("torch", "")),
         changes=first["changes"],
     )
 

@@ -90,6 +90,7 @@ class TrialRow:
 
     Attributes beside those of the table:
         edit: how to make the change permanent, in words; "" for what is not kept.
+        recorded_step: average step of the recording, without the change, whose findings promised it, ns.
         trace: the folder with the recorded window of its last step, relative to that of the result; "" for none.
     """
 
@@ -108,6 +109,7 @@ class TrialRow:
     codes: tuple[str, ...] = ()
     promised_low: int | None = None
     promised_high: int | None = None
+    recorded_step: int | None = None
     loss: str = ""
     loss_difference: float | None = None
     memory: int | None = None

@@ -294,7 +294,8 @@ class TimedSteps:
             "lacked": after.lacked - self._before.lacked,
             "processor": after.processor - self._before.processor,
             "samples": (after.samples - self._before.samples) / max(len(self._ends) - 1, 1),
-            "has_device": torch.cuda.is_available(),
+            "devices": _devices(),
+            "torch": torch.__version__,
             "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
             "device_memory": _device_memory(),
             "by_calls": self._by_calls,
@@ -311,6 +312,13 @@ class _Usage:
         self.lacked, self.samples = 0, _samples[0]
         with contextlib.suppress(OSError, ValueError, IndexError):
             self.lacked = int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1])
+
+
+def _devices() -> list[str]:
+    """Names of the CUDA or ROCm devices that this process may use."""
+    with contextlib.suppress(Exception):  # a driver that fails
+        return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return []
 
 
 def _device_memory() -> int:
