@@ -36,6 +36,7 @@ TOGETHER = TrialRow(
     codes=("DATA001",),
     promised_low=round(28.4 * MS),
     promised_high=round(53.6 * MS),
+    recorded_step=90 * MS,
     loss="equal",
     memory=1_200_000_000,
     edit="give the loader workers",
@@ -56,6 +57,7 @@ FUSED = replace(
     codes=("HOST004",),
     promised_low=0,
     promised_high=round(3.1 * MS),
+    recorded_step=90 * MS,
     loss="close",
     loss_difference=4e-7,
     edit="fused=True",
@@ -112,6 +114,7 @@ FAILED = TrialRow(
     codes=("HOST001",),
     promised_low=MS,
     promised_high=9 * MS,
+    recorded_step=90 * MS,
 )
 REFUSED = TrialRow(
     trial="pin_memory", title="pin", outcome="refused", why="an iterable data set may repeat its data in each worker"

@@ -1,4 +1,4 @@
-"""Programs of torch, tried in processes of their own: what is kept, what is said of the rest, and that nothing stays."""
+"""Programs of torch, tried in processes of their own: what is kept, what is said of the rest, and what stays."""
 
 from __future__ import annotations
 

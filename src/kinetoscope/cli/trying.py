@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.model.steps.grammar import duration
 
 if TYPE_CHECKING:
     from kinetoscope.trying.options import Variant
@@ -195,12 +194,19 @@ def _filled(command: Sequence[str], values: dict[str, str]) -> list[str]:
     return words
 
 
+_UNITS = {"h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0}
+
+
 def _seconds(text: str) -> float:
     """`10m` → 600.0; a bare number is seconds."""
-    nanoseconds = duration(text + "s" * text[-1:].isdecimal())
-    if not nanoseconds:
-        raise ValueError(f"{text!r} is no time")
-    return nanoseconds / 1e9
+    unit = next((each for each in _UNITS if text.endswith(each)), "")
+    try:
+        seconds = float(text.removesuffix(unit)) * _UNITS.get(unit, 1.0)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{text!r} is no time, such as 90s, 10m or 1h")
+    return seconds
 
 
 def _parser() -> Parser:

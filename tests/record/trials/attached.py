@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.record.jobs import Done, run_text
+from tests.record.processes import environment, run
 
 _PUT_IN = """
 import gc, json, runpy, sys
@@ -54,14 +56,35 @@ class Attached:
 
 
 def attached(
-    program: str, folder: Path, names: Sequence[str] = (), *, acts: Sequence[str] | None = None, extend: str = ""
+    program: str,
+    folder: Path,
+    names: Sequence[str] = (),
+    *,
+    acts: Sequence[str] | None = None,
+    extend: str = "",
+    before: str = "",
 ) -> Attached:
-    """Run a program with these trials, all if none is named; all of them act but where `acts` says which do."""
+    """Run a program with these trials, all if none is named; all of them act but where `acts` says which do.
+
+    before: Python that runs before they are put in.
+    """
     file = folder / "program.py"
     file.write_text(program)
     acting = list(names if acts is None else acts)
     given = json.dumps([list(names), acting, [extend] if extend else [], str(file)])
-    done: Done = run_text(_PUT_IN, [given], 400)
+    done: Done = run_text(before + _PUT_IN, [given], 400)
     assert done.code == 0, done.err[-3000:] + done.out[-1000:]
     before, _, notes = done.out.partition("NOTES ")
     return Attached(json.loads(notes), before, done.err)
+
+
+def ranks(program: str, folder: Path, names: Sequence[str]) -> list[dict[str, dict[str, Any]]]:
+    """Run a program as two ranks with these trials acting, and what they note in each."""
+    file, script = folder / "program.py", folder / "put_in.py"
+    file.write_text(program)
+    script.write_text(_PUT_IN)
+    given = json.dumps([list(names), list(names), [], str(file)])
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), given]
+    done = run(command, env=environment(CUDA_VISIBLE_DEVICES=""))
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line.partition("NOTES ")[2]) for line in done.stdout.splitlines() if "NOTES " in line]

@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 pytestmark = pytest.mark.torch
 
-from tests.record.trials.attached import attached  # noqa: E402
+from kinetoscope.record.trials.trial import cores  # noqa: E402
+from tests.record.trials.attached import attached, ranks  # noqa: E402
 
 FAULTS = """
 import torch
@@ -91,3 +92,60 @@ def test_all_act_together_in_any_order(tmp_path: Path) -> None:
         done = attached(FAULTS, tmp_path, names)
         assert {name: done.said(name)[2] for name in names} == dict.fromkeys(names, "")
         assert all(done.said(name)[0] for name in names)
+
+
+TOGETHER = """
+import torch
+torch.set_num_threads(CORES)
+net = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+for (x,) in torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(24, 2)), 4):
+    net(x).sum().backward()
+    optimizer.step()
+    threads = torch.get_num_threads()
+print(threads)
+"""
+
+
+def test_threads_make_room_for_workers(tmp_path: Path) -> None:
+    if (free := cores()) < 2:
+        pytest.skip("one core has no room to share")
+    program = TOGETHER.replace("CORES", str(free))
+    alone = attached(program, tmp_path, ["threads"])
+    assert alone.out.split() == [str(free)]
+    assert alone.said("threads") == (0, [f"operators run on {free} of {free} cores already"], "")
+    looked = attached(program, tmp_path, ["threads", "workers"], acts=[])
+    assert looked.said("threads")[0] == 1
+    both = attached(program, tmp_path, ["threads", "workers"])
+    workers = both.notes["workers"]["facts"]["workers"]
+    assert both.out.split() == [str(free - workers)]
+    assert both.notes["threads"]["facts"] == {"threads": free - workers}
+    assert both.said("threads") == (1, [], "")
+
+
+RANKS = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+torch.manual_seed(dist.get_rank())
+net = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 1)))
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+for _ in range(4):
+    optimizer.zero_grad()
+    net(torch.randn(3, 4)).square().mean().backward()
+    optimizer.step()
+(tmp / f"weights{dist.get_rank()}").write_text(str([each.tolist() for each in net.parameters()]))
+dist.destroy_process_group()
+"""
+
+
+def test_ranks_make_the_same_changes(tmp_path: Path) -> None:
+    names = ["bucket-views", "bucket-size", "static-graph", "compile", "fused"]
+    notes = ranks(f"import pathlib\ntmp = pathlib.Path({str(tmp_path)!r})\n{RANKS}", tmp_path, names)
+    assert len(notes) == 2
+    for note in notes:
+        assert {name: (note[name]["count"], note[name]["ineffective"]) for name in names} == dict.fromkeys(
+            names, (1, "")
+        )
+        assert note["compile"]["facts"]["inner"] == ".module"
+        assert note["compile"]["facts"]["graphs"] >= 1
+    assert (tmp_path / "weights0").read_text() == (tmp_path / "weights1").read_text()

@@ -76,5 +76,5 @@ def setting_gains(rank: RankView) -> list[SettingGain]:
 def _joined(conf: str, settings: str) -> str:
     """The recorded text with an option changed, or added."""
     option = settings.partition(":")[0]
-    kept = [part for part in conf.split(",") if part.strip() and part.partition(":")[0].strip() != option]
-    return ",".join([*kept, settings])
+    others = [part for part in conf.split(",") if part.strip() and part.partition(":")[0].strip() != option]
+    return ",".join([*others, settings])

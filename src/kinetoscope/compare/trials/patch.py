@@ -38,7 +38,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Patch:
-    """What makes changes permanent.
+    """The edits and settings that make changes permanent.
 
     Attributes:
         diff: a unified diff of all files; "" without one.

@@ -49,7 +49,7 @@ class SourceFile:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Where each line starts, by its number less one."""
+        """The first character of each line, by its number less one."""
         return [0, *(each.end() for each in re.finditer("\n", self.text))]
 
     def _at(self, line: int, column: int) -> int:
@@ -74,7 +74,7 @@ class SourceFile:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """What names of this file stand for elsewhere: names under which it imports, and bases of its classes."""
+        """Names of this file, and what they stand for: names under which it imports, and bases of its classes."""
         names: dict[str, str] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.ImportFrom, ast.Import)):
@@ -104,13 +104,13 @@ class SourceFile:
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that a node is in."""
-        found: ast.stmt | None = None
+        innermost: ast.stmt | None = None
         for each in ast.walk(self.tree):
             if isinstance(each, ast.stmt) and any(inner is node for inner in ast.walk(each)):
-                found = each  # `walk` goes from the outside to the inside
-        if found is None:
+                innermost = each  # `walk` goes from the outside to the inside
+        if innermost is None:
             raise CannotEditError("it is in no statement")
-        return found
+        return innermost
 
     def statement_at(self, line: int) -> ast.stmt:
         """The statement of the calls that begin in a line."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinetoscope.record.trials.constructors import choose_arguments
-from kinetoscope.record.trials.loaders import POSITIONAL
+from kinetoscope.record.trials.constructors import LOADER, choose_arguments
 from kinetoscope.record.trials.trial import Change, Edit, Trial
 
 
@@ -48,7 +47,7 @@ TRIAL = Trial(
     edit=Edit(
         calls=("DataLoader",),
         keywords={"batch_size": "2 * {was}"},
-        positional=POSITIONAL,
+        positional=LOADER,
         text="give the DataLoader twice its batch_size",
     ),
     allow="batch-size",

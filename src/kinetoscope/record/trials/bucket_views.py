@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinetoscope.record.trials.gradient_buckets import choose_buckets
+from kinetoscope.record.trials.constructors import choose_buckets
 from kinetoscope.record.trials.trial import Change, Edit, Trial
 
 

@@ -42,8 +42,8 @@ def _weights(module: torch.nn.Module) -> list[torch.Tensor]:
     import torch
 
     kinds = torch.nn.Conv2d, torch.nn.ConvTranspose2d
-    found = [each.weight for each in module.modules() if isinstance(each, kinds)]
-    return [weight for weight in found if weight.dim() == 4 and not _is_laid_out(weight)]
+    weights = (each.weight for each in module.modules() if isinstance(each, kinds))
+    return [weight for weight in weights if weight.dim() == 4 and not _is_laid_out(weight)]
 
 
 def _unfit(module: torch.nn.Module, weights: list[torch.Tensor]) -> str:

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kinetoscope.record.trials.trial import Change
 
 Choice = Mapping[str, Any] | str
 """Arguments to give instead; or why this one is left as it is, "" for one that the change has nothing to do with."""
+
+LOADER: Final = (
+    "dataset",
+    "batch_size",
+    "shuffle",
+    "sampler",
+    "batch_sampler",
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "drop_last",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "generator",
+)
+"""Parameters of `DataLoader` that may be given without a name, in order."""
 
 
 def choose_arguments(
@@ -50,3 +68,14 @@ def choose_arguments(
         made(self)
 
     kind.__init__ = make
+
+
+def choose_buckets(
+    change: Change, choose: Callable[[dict[str, Any]], dict[str, Any] | str], in_effect: Callable[[Any], bool]
+) -> None:
+    """Have arguments of `DistributedDataParallel` chosen, and read back by `in_effect` from what was made."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    made: weakref.WeakSet[Any] = weakref.WeakSet()
+    choose_arguments(change, DistributedDataParallel, lambda _, given: choose(given), made.add)
+    change.checks(lambda: "" if all(map(in_effect, made)) else "the model was wrapped without it")

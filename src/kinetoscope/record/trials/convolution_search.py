@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kinetoscope.record.trials.devices import NO_DEVICE, uses_device
-from kinetoscope.record.trials.trial import Change, Edit, Trial
+from kinetoscope.record.trials.trial import NO_DEVICE, Change, Edit, Trial, uses_device
 
 if TYPE_CHECKING:
     import torch

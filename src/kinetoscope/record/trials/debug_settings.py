@@ -7,7 +7,7 @@ from typing import Final
 
 from kinetoscope.record.trials.trial import Change, Edit, Trial
 
-_OFF: Final = {
+_OFF_VALUES: Final = {
     "CUDA_LAUNCH_BLOCKING": ("", "0"),
     "HIP_LAUNCH_BLOCKING": ("", "0"),
     "AMD_SERIALIZE_KERNEL": ("", "0"),
@@ -22,7 +22,7 @@ program sets later come too late for this change."""
 
 def put_in(change: Change) -> None:
     """Take those that are on out of the environment, before anything has read them."""
-    on = [name for name in _OFF if _is_on(name)]
+    on = [name for name in _OFF_VALUES if _is_on(name)]
     change.facts["variables"] = ", ".join(on)
     for name in on:
         if change.applies(place=False):
@@ -37,13 +37,13 @@ def put_in(change: Change) -> None:
 
 def _come_later(change: Change, before: list[str]) -> None:
     """Tell of those that the program has set itself."""
-    for name in _OFF:
+    for name in _OFF_VALUES:
         if _is_on(name) and (change.acts or name not in before):
             change.refuses(f"the program sets {name} itself, after it has imported torch")
 
 
 def _is_on(name: str) -> bool:
-    return os.environ.get(name, "").upper() not in _OFF[name]
+    return os.environ.get(name, "").upper() not in _OFF_VALUES[name]
 
 
 TRIAL = Trial(

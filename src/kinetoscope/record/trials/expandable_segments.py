@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from kinetoscope.record.trials.devices import NO_DEVICE, uses_device
-from kinetoscope.record.trials.trial import Change, Edit, Trial
+from kinetoscope.record.trials.trial import NO_DEVICE, Change, Edit, Trial, uses_device
 
 _SETTING: Final = "expandable_segments:True"
 _OLD, _NEW = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
@@ -42,7 +41,7 @@ def _set(settings: str) -> bool:
     import torch
 
     names = "_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings"
-    setter: Any = next((found for name in names if (found := getattr(torch._C, name, None))), None)
+    setter: Any = next((each for name in names if (each := getattr(torch._C, name, None))), None)
     if setter is None or not torch.backends.cuda.is_built():
         return False
     setter(settings)

@@ -64,7 +64,7 @@ def _unfit(optimizer: Any, kind: type[Any], given: dict[str, Any]) -> str:
 
 
 def _parameters(given: dict[str, Any]) -> list[Any]:
-    """What the optimizer was given; iterators, which can be read once, become lists."""
+    """The parameters, or groups of them, that were given; iterators, which can be read once, become lists."""
     params = given.get("params", ())
     if isinstance(params, Iterator):
         params = given["params"] = list(params)

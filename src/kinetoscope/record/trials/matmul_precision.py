@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Final
 
-from kinetoscope.record.trials.devices import NO_DEVICE, uses_device
-from kinetoscope.record.trials.trial import Change, Edit, Trial
+from kinetoscope.record.trials.trial import NO_DEVICE, Change, Edit, Trial, uses_device
 
 _ITS_OWN: Final = "the program sets the precision of products itself"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
@@ -27,9 +28,11 @@ def put_in(change: Change) -> None:
     """
     import torch
 
-    from kinetoscope.record.trials.outermost import Hook
+    from kinetoscope.record.trials.outermost import Hook, Outermost
 
     stepped: list[bool] = []
+    training_lines: set[tuple[str, int] | None] = set()
+    Outermost(change, lambda _, where: training_lines.add(where))
     change.at_first_step(lambda: stepped.append(True))
     known: weakref.WeakSet[Any] = weakref.WeakSet()
     handles: list[Any] = []
@@ -42,7 +45,7 @@ def put_in(change: Change) -> None:
         try:
             if not mode and outermost and self not in known and not isinstance(self, torch.jit.ScriptModule):
                 known.add(self)
-                calls = _Calls(change, stepped)
+                calls = _Calls(change, stepped, training_lines)
                 handles.append(self.register_forward_pre_hook(Hook(calls.before), prepend=True))
                 handles.append(self.register_forward_hook(Hook(calls.after), always_call=True))
             return original(self, mode)
@@ -68,10 +71,13 @@ def _without_hooks(module: Any, name: str, handles: list[Any]) -> None:
 
 
 class _Calls:
-    """The calls of one module that is in evaluation at times."""
+    """The calls of one module that is in evaluation at times.
 
-    def __init__(self, change: Change, stepped: list[bool]) -> None:
-        self._change, self._stepped = change, stepped
+    training_lines: lines of the program that train, too, and that no `with` may be put around.
+    """
+
+    def __init__(self, change: Change, stepped: list[bool], training_lines: set[tuple[str, int] | None]) -> None:
+        self._change, self._stepped, self._training_lines = change, stepped, training_lines
         self._seen = 0
         self._is_used = False
         self._local = threading.local()
@@ -90,7 +96,7 @@ class _Calls:
                 self._use()
             elif self._seen < _OBSERVED or not self._stepped:
                 self._seen += 1
-            elif self._change.applies():
+            elif self._applies():
                 context = torch.no_grad()
                 context.__enter__()
         self._local.open.append(context)
@@ -108,6 +114,10 @@ class _Calls:
             for each in _tensors(output):
                 if each.requires_grad and not each.is_leaf:
                     each.register_hook(lambda _: self._use())
+
+    def _applies(self) -> bool:
+        where = self._change.place(sys._getframe(1))
+        return self._change.applies(place=False, where=None if where in self._training_lines else where)
 
     def _use(self) -> None:
         if not self._is_used:

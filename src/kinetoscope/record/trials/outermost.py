@@ -166,7 +166,7 @@ class Forward:
         return types.MethodType(type(self._module).forward, memo.get(id(self._module), self._module))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return types.MethodType, (type(self._module).forward, self._module)
+        return getattr, (self._module, "forward")  # where it is read, the module has that of its class
 
 
 class Hook:

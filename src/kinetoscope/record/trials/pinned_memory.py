@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from kinetoscope.record.trials.constructors import choose_arguments
-from kinetoscope.record.trials.devices import NO_DEVICE, uses_device
-from kinetoscope.record.trials.loaders import POSITIONAL
-from kinetoscope.record.trials.trial import Change, Edit, Trial
+from kinetoscope.record.trials.constructors import LOADER, choose_arguments
+from kinetoscope.record.trials.trial import NO_DEVICE, Change, Edit, Trial, uses_device
 
 
 def put_in(change: Change) -> None:
@@ -74,7 +72,7 @@ TRIAL = Trial(
         calls=("DataLoader",),
         keywords={"pin_memory": "True"},
         keywords_of={"to": {"non_blocking": "True"}, "cuda": {"non_blocking": "True"}},
-        positional=POSITIONAL,
+        positional=LOADER,
         text="give the DataLoader pin_memory=True, and copies to the device non_blocking=True",
     ),
     needs="device",

@@ -30,7 +30,7 @@ class _Casts:
         self._open = threading.local()
 
     def look(self, module: torch.nn.Module, where: tuple[str, int] | None) -> None:
-        """Whether it is fit, noted once."""
+        """A first look at a module: is it fit? Noted once."""
         if id(module) in self._fit:
             return
         if why := _unfit(module):

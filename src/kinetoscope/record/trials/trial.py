@@ -95,7 +95,7 @@ class Trial:
 
 
 class Change:
-    """What a trial sees and does in one process.
+    """A trial in one process: all that it sees and does there.
 
     Attributes:
         acts: False in a run that only looks where the change would apply.
@@ -120,12 +120,17 @@ class Change:
         place: note the line of the program that called what was wrapped, if the program called it and no library.
         where: that line, if it is known already.
         """
+        if place and where is None:
+            where = self.place(sys._getframe(1))
         self.count += 1
-        if place and where is None and self.count <= _MAX_LOOKS and len(self._places) < _MAX_PLACES:
-            where = calling_line(sys._getframe(1))
         if where is not None and len(self._places) < _MAX_PLACES:
             self._places[where] = None
         return self.acts
+
+    def place(self, frame: FrameType) -> tuple[str, int] | None:
+        """The line of the program that led to a frame; None for a library's, and where enough are known."""
+        is_wanted = self.count < _MAX_LOOKS and len(self._places) < _MAX_PLACES
+        return calling_line(frame) if is_wanted else None
 
     def refuses(self, why: str) -> None:
         """Note one thing to which the change must not be made; `why` completes "not tried: "."""
@@ -145,7 +150,7 @@ class Change:
             act()
 
     def note(self) -> dict[str, Any]:
-        """What became of it, for the driver: {count, refused, places, facts, ineffective}."""
+        """The outcome, for the driver: {count, refused, places, facts, ineffective}."""
         failed = [why for check in self._checks if (why := check())] if self.acts and self.count else []
         return {
             "acts": self.acts,
@@ -172,10 +177,10 @@ def calling_line(frame: FrameType | None) -> tuple[str, int] | None:
 
 
 def _is_between(name: str) -> bool:
-    return name.startswith((_HERE, _torch())) or name.endswith("contextlib.py")
+    return name.startswith((_RECORDER, _torch())) or name.endswith("contextlib.py")
 
 
-_HERE: Final = f"{Path(__file__).absolute().parents[1]}{os.sep}"
+_RECORDER: Final = f"{Path(__file__).absolute().parents[1]}{os.sep}"
 
 
 def _torch() -> str:
@@ -187,3 +192,13 @@ def cores() -> int:
     """Cores that this process may use, divided by the ranks on its machine; at least 1."""
     local = os.environ.get("LOCAL_WORLD_SIZE", "1")
     return max(usable_cores() // max(int(local) if local.isdecimal() else 1, 1), 1)
+
+
+NO_DEVICE: Final = "the program uses no device"
+
+
+def uses_device() -> bool:
+    """Has the program begun to use a device? To ask CUDA itself before it has would break its later forks."""
+    import torch
+
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_available())

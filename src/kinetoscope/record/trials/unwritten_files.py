@@ -25,7 +25,7 @@ _MAX_FILES: Final = 10_000
 
 
 class UnwrittenFiles:
-    """What was not written, by absolute path."""
+    """The files that were not written, by absolute path."""
 
     def __init__(self) -> None:
         self._began = time.time()

@@ -9,14 +9,13 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kinetoscope.record.trials.constructors import choose_arguments
-from kinetoscope.record.trials.loaders import POSITIONAL
+from kinetoscope.record.trials.constructors import LOADER, choose_arguments
 from kinetoscope.record.trials.trial import Change, Edit, Trial
 
-_MOST: Final = 8
+_MAX_WORKERS: Final = 8
 """Workers that are tried at most: memory and disks are shared."""
 
-_LEAST: Final = 2
+_MIN_WORKERS: Final = 2
 """Workers that are tried at least: one alone does what the process did, and is waited for."""
 
 _PREFETCH: Final = 4
@@ -27,7 +26,7 @@ def put_in(change: Change) -> None:
     """Give loaders without workers, or with fewer than there are cores for, workers that stay from epoch to epoch."""
     from torch.utils import data
 
-    workers = change.facts["workers"] = min(max(change.cores - 1, _LEAST), _MOST)
+    workers = change.facts["workers"] = min(max(change.cores - 1, _MIN_WORKERS), _MAX_WORKERS)
     started = [0]
 
     def choose(_: Any, given: dict[str, Any]) -> dict[str, Any] | str:
@@ -65,7 +64,7 @@ def _unfit(given: dict[str, Any], workers: int) -> str:
 
 
 def _parts(dataset: Any, depth: int = 3) -> Iterator[Any]:
-    """What a data set holds itself, and what data sets in it hold."""
+    """All that a data set holds itself, and that data sets in it hold."""
     for each in list(getattr(dataset, "__dict__", {}).values()):
         yield each
         inner = each if isinstance(each, (list, tuple)) and len(each) < 100 else (each,)
@@ -95,7 +94,7 @@ TRIAL = Trial(
     edit=Edit(
         calls=("DataLoader",),
         keywords={"num_workers": "{workers}", "persistent_workers": "True", "prefetch_factor": str(_PREFETCH)},
-        positional=POSITIONAL,
+        positional=LOADER,
         text="give the DataLoader num_workers={workers}, persistent_workers=True, prefetch_factor=4",
     ),
     beside=("threads",),

@@ -22,7 +22,7 @@ from kinetoscope.model.trace.json_events import microseconds
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.exports import trace_json
 from kinetoscope.views.exports.perfetto_lanes import Places, names, places
-from kinetoscope.views.exports.trace_json import Change, value_text
+from kinetoscope.views.exports.trace_json import EventChange, value_text
 
 _SPAN: Final = ord("X")
 _METADATA: Final = ord("M")
@@ -130,7 +130,7 @@ class Prepared:
         additions: what of it was added.
     """
 
-    changes: Mapping[int, Change]
+    changes: Mapping[int, EventChange]
     more: Sequence[str]
     additions: PerfettoAdditions
 
@@ -218,7 +218,7 @@ def _changes(
     marked: Marked | None,
     among: NDArray[np.integer[Any]] | None,
     moved: Moved | None,
-) -> dict[int, Change]:
+) -> dict[int, EventChange]:
     """What is written otherwise, by row; events that are changed alike share a change."""
     if not len(trace):
         return {}
@@ -229,7 +229,7 @@ def _changes(
     changed = quoted | is_marked | (lanes.lane > 0) | lanes.renumbered[trace.track] | (moved is not None)
     rows = np.flatnonzero(changed) if among is None else among[changed[among]]
     facts = (trace.track, lanes.lane, quoted, is_marked, trace.ph)
-    known: dict[tuple[Any, ...], Change] = {}
+    known: dict[tuple[Any, ...], EventChange] = {}
     changes = {}
     for row, *key in zip(rows.tolist(), *(fact[rows].tolist() for fact in facts), strict=True):
         change = known.get(tuple(key))
@@ -249,7 +249,7 @@ def _change(
     quoted: bool,
     is_marked: bool,
     phase: int,
-) -> Change:
+) -> EventChange:
     pid, tid = lanes.of(track, lane)
     old_pid, old_tid = (value_text(values[track]) for values in (trace.tracks.pids, trace.tracks.tids))
     added = {mark: "1"} if is_marked else {}
@@ -257,7 +257,7 @@ def _change(
         added["original tid"] = old_tid
     if phase == _SPAN and pid != old_pid and moved is None:
         added["original pid"] = old_pid
-    elsewhere = Change(pid if pid != old_pid else "", tid if tid != old_tid else "", quoted, added)
+    elsewhere = EventChange(pid if pid != old_pid else "", tid if tid != old_tid else "", quoted, added)
     if moved is None or phase == _METADATA:
         return elsewhere
     return replace(elsewhere, shift=moved.shift, ids=moved.ids if phase in _CONNECTED else None)

@@ -36,7 +36,7 @@ _CACHED_CHARACTERS = 1000  # characters of nested JSON that is worth remembering
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class EventChange:
     """What is written otherwise of one event.
 
     Attributes:
@@ -59,7 +59,7 @@ def write(
     trace: Trace,
     path: str | Path,
     *,
-    changes: Mapping[int, Change] | None = None,
+    changes: Mapping[int, EventChange] | None = None,
     more: Iterable[str] = (),
     rows: Iterable[int] | None = None,
 ) -> None:
@@ -104,7 +104,7 @@ def _packed(file: IO[bytes], *, is_packed: bool) -> Iterator[IO[bytes]]:
 
 def pieces(
     trace: Trace,
-    changes: Mapping[int, Change] | None = None,
+    changes: Mapping[int, EventChange] | None = None,
     more: Iterable[str] = (),
     rows: Iterable[int] | None = None,
 ) -> Iterator[str]:
@@ -123,7 +123,7 @@ def pieces(
 
 def event_texts(
     trace: Trace,
-    changes: Mapping[int, Change] | None = None,
+    changes: Mapping[int, EventChange] | None = None,
     more: Iterable[str] = (),
     rows: Iterable[int] | None = None,
 ) -> Iterator[str]:
@@ -142,7 +142,7 @@ def separated(texts: Iterable[str]) -> Iterator[str]:
         between = ",\n"
 
 
-def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
+def event_text(trace: Trace, row: int, change: EventChange | None = None) -> str:
     """One event as JSON."""
     top: list[str] = []
     arguments: list[str] = []
@@ -173,7 +173,7 @@ def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
     return "{" + ", ".join(top) + "}"
 
 
-def _changed(change: Change, trace: Trace, row: int, level: int, key: str, kind: int, text: str) -> str:
+def _changed(change: EventChange, trace: Trace, row: int, level: int, key: str, kind: int, text: str) -> str:
     if kind == IN_TRACK:
         return (change.tid if key == SPECIAL_KEYS[TID] else change.pid) or text
     if level == 0 and key == _ID and change.ids is not None:
