@@ -1,8 +1,8 @@
-"""Writes the pages of analyses and rules from what they declare, the types of the package's names, and three pictures.
+"""Writes the pages of analyses, rules and trials from what they declare, the types of public names, three pictures.
 
-`python docs/generate.py` writes docs/analyses/*.md, docs/rules/*.md, docs/notes.md (`notes.py`), docs/images/house*.svg
-(`house.py` draws them), docs/images/speed.svg (`speed.py`) and src/kinetoscope/__init__.pyi; with `--check` it says
-which of them are stale, and exits with 1 if any is.
+`python docs/generate.py` writes docs/analyses/*.md, docs/rules/*.md, docs/trials.md, docs/notes.md (`notes.py`),
+docs/images/house*.svg (`house.py` draws them), docs/images/speed.svg (`speed.py`) and src/kinetoscope/__init__.pyi;
+with `--check` it says which of them are stale, and exits with 1 if any is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from kinetoscope.advisor.rule import HEADINGS, Rule
 from kinetoscope.advisor.rules import families, rules
 from kinetoscope.analyses import ANALYSES, GROUPS, NAMES, named
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.record.trials import ours
+from kinetoscope.record.trials.trial import Trial
 from kinetoscope.schema import Column, Parameter
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     for folder, pattern, texts in (
         ("docs/analyses", "*.md", pages()),
         ("docs/rules", "*.md", pages_of_rules()),
+        ("docs", "trials.md", {"trials.md": page_of_trials()}),
         ("docs", "notes.md", pictures("notes.py")),
         ("docs/images", "house*.svg", pictures("house.py")),
         ("docs/images", "speed.svg", pictures("speed.py")),
@@ -125,6 +128,35 @@ def index_of_rules() -> str:
 def page_of_rule(rule: Rule) -> str:
     text = re.sub(rf"^({'|'.join(HEADINGS)})\.", r"**\1.**", rule.doc, flags=re.MULTILINE)
     return f"{_MADE.format('advisor/rules')}\n# {rule.code}: {rule.title}\n\n{text}\n"
+
+
+_EFFECTS = {"none": "the same", "rounding": "other last digits", "training": "another training"}
+_NEEDS = {"": "", "device": "a GPU", "ranks": "several ranks"}
+
+
+def page_of_trials() -> str:
+    """What `kinetoscope try` can change: a row for each trial."""
+    intro = (
+        "What `kinetoscope try` changes in a process, see [Trying changes](try.md). A trial is run where a finding of"
+        " one of its rules asks for it, or, where none is named or it says *always*, where a look at the program finds"
+        " what it changes. *Results* is what it may do to them; losses are compared all the same."
+    )
+    rows = [
+        f"| `{trial.name}` | {_cell(trial.title)} | {_asked_by(trial)} | {_EFFECTS[trial.effect]} | {_wanted(trial)} |"
+        for trial in ours()
+    ]
+    head = "| trial | tries to | asked for by | results | needs |\n| --- | --- | --- | --- | --- |"
+    return "\n\n".join([f"{_MADE.format('record/trials')}\n# Trials", intro, _END.join([head, *rows])]) + _END
+
+
+def _asked_by(trial: Trial) -> str:
+    codes = [f"[{code}](rules/{code}.md)" for code in trial.answers]
+    return ", ".join([*codes, *(["always"] if trial.unasked else [])])
+
+
+def _wanted(trial: Trial) -> str:
+    allowed = f"`--allow {trial.allow}`" if trial.allow else ""
+    return ", ".join(filter(None, [_NEEDS[trial.needs], allowed]))
 
 
 def index() -> str:

@@ -40,6 +40,7 @@ HOMES = {
     "sql": "model.tables.sql",
     "summary": "outputs.summary",
     "trace_handler": "record.trace_handler",
+    "try_changes": "trying.session",
     "view": "integrations.notebook",
 }
 """Modules of the public names that are no analyses; an analysis is the function of its module."""

@@ -29,6 +29,7 @@ from kinetoscope.record.ranges import range as range  # noqa: A004
 from kinetoscope.record.trace_handler import trace_handler as trace_handler
 from kinetoscope.schema import OverRanks as OverRanks
 from kinetoscope.schema import Result as Result
+from kinetoscope.trying.session import try_changes as try_changes
 
 HOMES: dict[str, str]
 __all__: list[str]

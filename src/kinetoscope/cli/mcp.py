@@ -1,7 +1,7 @@
 """`kinetoscope mcp FOLDER...`: answer AI assistants about the traces below these folders (Model Context Protocol).
 
 The assistant's program starts it and talks to it over standard input and output. It writes nothing, and reads nothing
-outside the folders.
+outside the folders; with --allow-run the assistant may also have it run commands of its choice, to try changes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ def run(arguments: list[str]) -> int:
     """Answer until the other side hangs up."""
     parser = Parser(prog="kinetoscope mcp", description=__doc__)
     parser.add_argument("folder", metavar="FOLDER", nargs="*", help="folder of traces; nothing outside it is read")
+    parser.add_argument(
+        "--allow-run",
+        action="store_true",
+        help="let the assistant run commands here, to try changes",
+    )
     parser.add_argument("--skill", action="store_true", help="print the skill file for agents")
     args = parser.parse_args(arguments)
     if args.skill:
@@ -31,5 +36,5 @@ def run(arguments: list[str]) -> int:
 
     if sys.stdin.isatty():
         sys.stderr.write("kinetoscope mcp waits for an assistant on standard input; Ctrl-C ends it\n")
-    serve(args.folder)
+    serve(args.folder, allow_run=args.allow_run)
     return 0

@@ -1,7 +1,7 @@
 """The tools of `integrations.assistant` by the Model Context Protocol, over standard input and output.
 
 An assistant that speaks it starts `kinetoscope mcp FOLDER` and asks. Nothing is written, nothing outside the folders is
-read, nothing goes over a network.
+read, nothing goes over a network; with `--allow-run` it may also have a program run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mcp.server.stdio import stdio_server
 from kinetoscope import __version__
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.integrations.assistant.runs import Folders
-from kinetoscope.integrations.assistant.tools import TOOLS, call
+from kinetoscope.integrations.assistant.tools import Tool, call, tools_of
 from kinetoscope.integrations.assistant.wording import DATA, error_line
 
 INSTRUCTIONS: Final = (
@@ -30,13 +30,13 @@ _SLOTS: Final = 2
 """Questions that are answered side by side; each may use all cores."""
 
 
-def serve(folders: Sequence[str]) -> None:
-    """Answer until the other side hangs up.
+def serve(folders: Sequence[str], *, allow_run: bool = False) -> None:
+    """Answer until the other side hangs up; with `allow_run` also with trials of a command that it names.
 
     Raises:
         NotFoundError: one of the folders is not there.
     """
-    anyio.run(_serve, Folders(folders))
+    anyio.run(_serve, Folders(folders, allow_run=allow_run))
 
 
 def server(folders: Folders) -> Server[Any]:
@@ -45,7 +45,7 @@ def server(folders: Folders) -> Server[Any]:
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
         del context, params
-        return types.ListToolsResult(tools=[_described(tool) for tool in TOOLS])
+        return types.ListToolsResult(tools=[_described(tool) for tool in tools_of(folders)])
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         del context
@@ -67,9 +67,12 @@ async def _serve(folders: Folders) -> None:
         await served.run(reads, writes, served.create_initialization_options())
 
 
-def _described(tool: Any) -> types.Tool:
+def _described(tool: Tool) -> types.Tool:
     hints = types.ToolAnnotations(
-        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+        read_only_hint=not tool.runs,
+        destructive_hint=tool.runs,
+        idempotent_hint=not tool.runs,
+        open_world_hint=tool.runs,
     )
     return types.Tool(name=tool.name, description=tool.doc, input_schema=tool.schema, annotations=hints)
 

@@ -265,6 +265,8 @@ def load(folder: Path) -> Tried:
         InputError: there is none.
     """
     path = folder / FILE if folder.is_dir() else folder
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise InputError(f"{path} is no file")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)

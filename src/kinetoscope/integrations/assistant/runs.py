@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from kinetoscope.compare.trials.tried import folder_of
 from kinetoscope.errors import NotFoundError, UsageError
 from kinetoscope.integrations.assistant.wording import brief
 from kinetoscope.model.job import Job
@@ -21,14 +22,19 @@ MAX_UNLISTED_RUNS: Final = 4
 class Folders:
     """The runs below some folders.
 
+    Args:
+        folders: where they are.
+        allow_run: whoever asks may have programs run, whose traces are written below the first folder.
+
     Raises:
         NotFoundError: one of the folders is not there.
     """
 
-    def __init__(self, folders: Sequence[str]) -> None:
+    def __init__(self, folders: Sequence[str], *, allow_run: bool = False) -> None:
         for each in folders:
             if not Path(each).exists():
                 raise NotFoundError(f"{each}: no such folder")
+        self.allow_run = allow_run
         self._roots = tuple(Path(each).resolve() for each in folders)
         self._workspace = Workspace(tuple(str(each) for each in self._roots))
         self._others: dict[Path, Workspace] = {}
@@ -53,6 +59,28 @@ class Folders:
     def shown(self, run: Run) -> str:
         """The name of a run, which unlike its path tells nothing about the machine."""
         return str(run.files.name)
+
+    @property
+    def first(self) -> Path:
+        """The first folder."""
+        return self._roots[0]
+
+    def trials(self) -> list[str]:
+        """The folders of `kinetoscope try` below the folders, as `place` takes them, by their newest runs."""
+        found = (folder_of(run.files.path) for run in self.runs())
+        inside = (each for each in dict.fromkeys(found) if each is not None and self._is_inside(each))
+        return [
+            next(str(each.relative_to(root)) for root in self._roots if root in (each, *each.parents))
+            for each in inside
+        ]
+
+    def place(self, name: str) -> Path:
+        """The file or folder that a path below the folders means.
+
+        Raises:
+            KinetoscopeError: there is none, or it lies elsewhere.
+        """
+        return self._inside(name)
 
     def _listed(self, name: str) -> Run:
         listed = self.runs()

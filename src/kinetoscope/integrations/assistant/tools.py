@@ -16,6 +16,7 @@ from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.errors import UsageError, nearest
 from kinetoscope.integrations.assistant.arguments import MAX_ARGUMENT_CHARACTERS, Argument, checked, selection
 from kinetoscope.integrations.assistant.runs import Folders
+from kinetoscope.integrations.assistant.trials import list_trials, try_change
 from kinetoscope.integrations.assistant.wording import (
     DATA,
     MAX_LEVELS,
@@ -46,6 +47,9 @@ class Tool:
     answer: Callable[[Folders, Mapping[str, Any]], dict[str, Any] | list[Lines]]
     """JSON, or the blocks of a Markdown document."""
 
+    runs: bool = False
+    """It runs a command of whoever asks; only where the server was started so."""
+
     @property
     def schema(self) -> dict[str, Any]:
         """Its arguments, as JSON Schema."""
@@ -63,7 +67,7 @@ def call(folders: Folders, name: str, given: Mapping[str, Any] | None) -> str:
     Raises:
         KinetoscopeError: there is no such tool or argument, or it cannot be answered.
     """
-    known = {tool.name: tool for tool in TOOLS}
+    known = {tool.name: tool for tool in tools_of(folders)}
     if name not in known:
         raise UsageError(f"there is no tool {brief(name)!r}{nearest(name[:60], known)}; tools: {', '.join(known)}")
     tool = known[name]
@@ -71,6 +75,11 @@ def call(folders: Folders, name: str, given: Mapping[str, Any] | None) -> str:
     budget = asked.get("budget", TOKENS)
     answer = tool.answer(folders, asked)
     return bounded(answer, budget) if isinstance(answer, dict) else document([[DATA], *answer], budget)
+
+
+def tools_of(folders: Folders) -> tuple[Tool, ...]:
+    """The tools that may be used on these folders."""
+    return tuple(tool for tool in TOOLS if folders.allow_run or not tool.runs)
 
 
 def _list_analyses(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -404,6 +413,26 @@ TOOLS: Final = (
             _PARTS[0],
         ),
         _sql,
+    ),
+    Tool(
+        "list_trials",
+        "Changes that `kinetoscope try` can make in a program without an edit, and the folders with its results; with"
+        " the path of such a folder, what came of each change: step time, interval, promise, loss, and the patch.",
+        (Argument("path", "string", "A folder of `results`."), _SORT, _LIMIT_ARGUMENT, _OFFSET),
+        list_trials,
+    ),
+    Tool(
+        "try_change",
+        "Run a training program some dozens of times for some dozens of steps, with changes and without in turns, and"
+        " answer what makes its steps shorter. It takes minutes. The command runs on this machine.",
+        (
+            Argument("command", "string", "That starts the program: `python train.py --batch-size 64`.", required=True),
+            Argument("only", "string", "Names of list_trials, separated by commas; else what findings ask for."),
+            Argument("seconds", "integer", "That it may take; 600 by default.", least=10, most=7200),
+            _LIMIT_ARGUMENT,
+        ),
+        try_change,
+        runs=True,
     ),
 )
 """All tools."""
