@@ -18,8 +18,6 @@ from kinetoscope.model.critical_path.what_if import (
     Replay,
     ShareOfHost,
     left_of_host,
-    length_until,
-    lengths,
     replay_with,
 )
 from kinetoscope.model.execution.backward_handover import host_time
@@ -95,12 +93,14 @@ def causes_of_replay(
     step = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     since, until = replay.time[graph.edges.source[edges]], replay.time[graph.target[edges]]
     length = until - np.maximum(since, replay.start[step])
-    spent = _shares(trace, graph, factors, edges) * length[:, None]
+    inside = length / np.maximum(until - since, 1)
+    spent = _shares(trace, graph, factors, edges, inside) * length[:, None]
     result = np.zeros((len(replay.end), len(CAUSES)))
     np.add.at(result, step, spent)
     whole = np.rint(result).astype(np.int64)
-    # Before a path begins nothing explains the time; so do the nanoseconds that rounding leaves.
-    whole[:, PathCause.OTHER] += replay.end - replay.start - whole.sum(axis=1)
+    left = replay.end - replay.start - whole.sum(axis=1)  # before a path begins nothing explains the time
+    whole[:, PathCause.OTHER] += np.maximum(left, 0)
+    whole[np.arange(len(whole)), whole.argmax(axis=1)] += np.minimum(left, 0)  # nanoseconds of rounding
     return whole
 
 
@@ -113,34 +113,29 @@ def _last(graph: CriticalGraph, replay: Replay) -> Int32s:
     return last
 
 
-def _shares(trace: Trace, graph: CriticalGraph, factors: Factors, edges: Int64s) -> Floats:
-    """How the time of each edge divides into causes: float64 [edges, causes]."""
+def _shares(trace: Trace, graph: CriticalGraph, factors: Factors, edges: Int64s, inside: Floats) -> Floats:
+    """How the last part (a share `inside`) of each edge divides into causes: float64 [edges, causes]."""
     dependency = graph.dependency[edges]
     shares = np.zeros((len(edges), len(CAUSES)))
     shares[np.arange(len(edges)), causes_of_edges(trace, dependency, graph.head[edges])] = 1.0
     along = np.flatnonzero(dependency == DependencyKind.THREAD)
-    shares[along] = _of_threads(trace, graph, factors, edges[along])
+    shares[along] = _of_threads(trace, graph, factors, edges[along], inside[along])
     launched = np.flatnonzero(dependency == DependencyKind.LAUNCH)
     shares[launched] = _of_launches(trace, graph, factors, edges[launched])
     return shares
 
 
-def _of_threads(trace: Trace, graph: CriticalGraph, factors: Factors, edges: Int64s) -> Floats:
+def _of_threads(trace: Trace, graph: CriticalGraph, factors: Factors, edges: Int64s, inside: Floats) -> Floats:
     """By the innermost call, with what is left of it."""
-    time, left = host_time(trace), left_of_host(trace, factors)
-    length = lengths(time)
-    for track, cut in factors.cut.items():
-        here = slice(int(time.offsets[track]), int(time.offsets[track + 1]))
-        begin = time.time[here]
-        gone = length_until(cut, begin + length[here].astype(np.int64)) - length_until(cut, begin)
-        left[here] = np.minimum(left[here], 1.0 - gone / np.maximum(length[here], 1.0))
+    time, (left, uncut) = host_time(trace), left_of_host(trace, factors)
     cause = np.where(time.row >= 0, host_causes(trace)[time.row], PathCause.HOST) if len(time.row) else time.row
     shares = np.zeros((len(edges), len(CAUSES)))
     source, target = graph.edges.source[edges], graph.target[edges]
+    track, until = graph.track[target], graph.time[target]
+    since = until - np.rint((until - graph.time[source]) * inside).astype(np.int64)
     for each in (PathCause.HOST, PathCause.DATA_LOADING, PathCause.LAUNCH):
-        spent = ShareOfHost(time, np.where(cause == each, left, 0.0))
-        track = graph.track[target]
-        shares[:, each] = spent.until(track, graph.time[target]) - spent.until(track, graph.time[source])
+        spent = ShareOfHost(time, np.where(cause == each, left * uncut, 0.0))
+        shares[:, each] = spent.until(track, until) - spent.until(track, since)
     total = shares.sum(axis=1)
     shares[total <= 0, PathCause.HOST] = 1.0
     return shares / np.where(total > 0, total, 1.0)[:, None]

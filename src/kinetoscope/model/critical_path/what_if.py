@@ -229,14 +229,15 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) ->
     factor[np.isin(dependency, (DependencyKind.HANDOVER, DependencyKind.RETURN))] = factors.outside
     edges = np.flatnonzero(dependency == DependencyKind.THREAD)
     first, last = graph.edges.source[edges], target[edges]
-    saved = ShareOfHost(host_time(trace), 1.0 - left_of_host(trace, factors))
+    left, uncut = left_of_host(trace, factors)
+    saved = ShareOfHost(host_time(trace), (1.0 - left) * uncut)
     took = np.maximum(graph.time[last] - graph.time[first], 1)
     since = np.clip(begin, graph.time[first], graph.time[last])  # the host may be in a later step by then
     less = saved.until(graph.track[last], graph.time[last]) - saved.until(graph.track[first], since)
     for track, cut in factors.cut.items():
         on_track = np.flatnonzero(graph.track[last] == track)
         removed = length_until(cut, graph.time[last[on_track]]) - length_until(cut, since[on_track])
-        less[on_track] = np.maximum(less[on_track], removed)
+        less[on_track] += removed
     factor[edges] = 1.0 - less / took
     weight = graph.edges.weight.copy()
     changed = (factor != 1.0) & ((graph.time[graph.edges.source] >= begin) | (dependency == DependencyKind.THREAD))
@@ -271,10 +272,17 @@ def length_until(cut: Intervals, time: Int64s) -> Int64s:
     return np.where(place >= 0, inside, 0)
 
 
-def left_of_host(trace: Trace, factors: Factors) -> Floats:
-    """The factor of each stretch of the host's time: float64 [stretches of `host_time`]. What is cut is not counted."""
-    row = host_time(trace).row
-    return np.where(row >= 0, factors.host[row], factors.outside) if len(row) else np.empty(0)
+def left_of_host(trace: Trace, factors: Factors) -> tuple[Floats, Floats]:
+    """The factor and the share that is not cut of each stretch of `host_time`: float64 [stretches]."""
+    time = host_time(trace)
+    left = np.where(time.row >= 0, factors.host[time.row], factors.outside) if len(time.row) else np.empty(0)
+    uncut, length = np.ones(len(time.row)), lengths(time)
+    for track, cut in factors.cut.items():
+        here = slice(int(time.offsets[track]), int(time.offsets[track + 1]))
+        begin, took = time.time[here], length[here].astype(np.int64)
+        gone = length_until(cut, begin + took) - length_until(cut, begin)
+        uncut[here] = 1.0 - gone / np.maximum(took, 1)
+    return left, uncut
 
 
 class ShareOfHost:
