@@ -33,6 +33,7 @@ HOMES = {
     "ledger": "compare.ledger.ledger",
     "memory_diff": "compare.diff.memory",
     "page": "outputs.page",
+    "plan": "advisor.plan",
     "profile": "record.profile",
     "range": "record.ranges",
     "read": "reading",

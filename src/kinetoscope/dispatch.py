@@ -19,6 +19,7 @@ FUNCTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Job": {"html": "screens.values.job_html", "sql": "model.tables.sql.sql"},
     "Page": {"text": "screens.terminal.text", "html": "screens.html.html", "markdown": "screens.markdown.text"},
+    "Plan": {"text": "screens.values.plan_text", "html": "screens.values.plan_html"},
     "Result": {
         "text": "views.terminal.screen.to_text",
         "html": "views.notebook.to_html",

@@ -173,7 +173,9 @@ def test_each_face_of_advice_shows_the_record(file: Path) -> None:
 
 
 def test_what_rules_promised_and_what_came_are_shares_of_the_step() -> None:
-    tried = replace(KEPT, trials=(TOGETHER, NO_GAIN, replace(FAILED, promised_high=9_000_000, recorded_step=90_000_000)))
+    tried = replace(
+        KEPT, trials=(TOGETHER, NO_GAIN, replace(FAILED, promised_high=9_000_000, recorded_step=90_000_000))
+    )
     first, failed = records_of(tried, machine="m", date="2026-11-28")
     assert (first.promised_low, first.promised_high) == pytest.approx((28.4 / 90, 53.6 / 90))
     assert (first.brought, first.brought_low, first.brought_high) == (0.631, 0.60, 0.66)

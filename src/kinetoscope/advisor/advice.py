@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from operator import attrgetter
 from typing import Final, cast, overload
 
@@ -14,13 +12,14 @@ import polars as pl
 from kinetoscope import dispatch
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.evidence.communication import collectives_of_steps, collectives_question
-from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
+from kinetoscope.advisor.finding import WARNING_SHARE, Evidence, Finding
 from kinetoscope.advisor.history import with_records
+from kinetoscope.advisor.join_ranks import findings_of_ranks, joined_findings
 from kinetoscope.advisor.laws import within_step
 from kinetoscope.advisor.recorded import NO_RULE_FITS, kinds_of_job, what_is_recorded
 from kinetoscope.advisor.rule import NO_PROGRAM, OF_JOB, JobView
 from kinetoscope.advisor.rules import own_rules, rules
-from kinetoscope.advisor.run_rules import FACT, FINDINGS, facts_of, findings_of_rank, from_row, rank_findings, run_rules
+from kinetoscope.advisor.run_rules import FACT, FINDINGS, facts_of, findings_of_rank, rank_findings, run_rules
 from kinetoscope.analyses import asked
 from kinetoscope.errors import UsageError, nearest
 from kinetoscope.model.analysis import Question
@@ -82,9 +81,6 @@ METHOD: Final = (
 
 _MIN_SHOWN_SHARE: Final = 0.0005
 """Share of a step below which the lower end is shown as none."""
-
-_MOST_RANKS: Final = 0.9
-"""Share of the ranks from which on a finding is about all of them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -247,12 +243,14 @@ def advise(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] 
     return advice_from(job, select, only, job.ask(advice_questions(job, select, only)))
 
 
-def advice_questions(job: Job, select: Selection, only: Sequence[int] | None = None) -> dict[str, Question]:
-    """The questions that `advice_from` needs the answers to."""
+def advice_questions(
+    job: Job, select: Selection, only: Sequence[int] | None = None, *, planned: bool = False
+) -> dict[str, Question]:
+    """The questions that `advice_from` needs the answers to; `planned`: and a plan."""
     select = default_to_steady(select)
-    params = {"own": own_rules(), "only": None if only is None else tuple(only)}
+    params = {"own": own_rules(), "only": None if only is None else tuple(only), "planned": planned}
     questions = {
-        _FINDINGS: Question(findings_of_rank, FINDINGS, select, params),
+        OF_RANKS: Question(findings_of_rank, FINDINGS, select, params),
         _KINDS: asked("recording_kinds", select=select),
     }
     if len(job.ranks) > 1:
@@ -261,7 +259,7 @@ def advice_questions(job: Job, select: Selection, only: Sequence[int] | None = N
     return questions
 
 
-_FINDINGS, _KINDS, _COLLECTIVES = "findings of rules", "recording_kinds of rules", "collectives of rules"
+OF_RANKS, _KINDS, _COLLECTIVES = "findings of rules", "recording_kinds of rules", "collectives of rules"
 """Names of questions that no analysis has."""
 
 
@@ -271,18 +269,17 @@ def _of_job(name: str, params: Mapping[str, str]) -> str:
 
 def advice_from(job: Job, select: Selection, only: Sequence[int] | None, answers: Mapping[str, Result]) -> Advice:
     """The advice that follows from the answers to `advice_questions`; others may be among them."""
-    select, answer = default_to_steady(select), answers[_FINDINGS]
-    step, findings = _of_ranks(answer.frame)
+    select, answer = default_to_steady(select), answers[OF_RANKS]
+    step, findings = findings_of_ranks(answer.frame)
     ranks = answer.frame.get_column("rank").unique().to_list()
-    findings = list(_joined(findings, len(ranks if only is None else {*ranks} & {*only}), step))
+    findings = list(joined_findings(findings, len(ranks if only is None else {*ranks} & {*only}), step))
     kinds = answer.frame.get_column("program").drop_nulls().mode().sort()
     program = cast(ProgramKind, kinds[0]) if len(kinds) else "unknown"
     failures: list[Note] = []
     of_file = answers[_KINDS]
     recorded = kinds_of_job(of_file, len(ranks))
     if len(job.ranks) > 1:
-        view = JobView(job, select, program, [answers[_of_job(*each)] for each in OF_JOB])
-        view.remember(answers[_COLLECTIVES], collectives_of_steps)
+        view = job_view(job, select, program, answers)
         claims, failures = run_rules(
             ((rule.code, rule.of_job) for rule in rules() if rule.fits(recorded, program)), view, "job"
         )
@@ -302,6 +299,13 @@ def advice_from(job: Job, select: Selection, only: Sequence[int] | None, answers
         recorded=what_is_recorded(of_file) if recorded & NO_PROGRAM else EMPTY,
         whole=bool(answer.frame.get_column("whole").all()),
     )
+
+
+def job_view(job: Job, select: Selection, program: ProgramKind, answers: Mapping[str, Result]) -> JobView:
+    """The view of a job of several ranks that follows from the answers to `advice_questions`."""
+    view = JobView(job, select, program, [answers[_of_job(*each)] for each in OF_JOB])
+    view.remember(answers[_COLLECTIVES], collectives_of_steps)
+    return view
 
 
 def _limits(only: Sequence[int], ranks: int) -> Sentence:
@@ -356,79 +360,6 @@ def _within_a_sentence(title: str) -> Sentence:
     is_name = word in _NAMES or not (word == "A" or word[1:].islower())
     text = title if is_name else title[:1].lower() + title[1:]
     return Sentence(text, title.quantities if isinstance(title, Sentence) else ())
-
-
-def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:
-    """The average step, and each rank's findings over all its cycles, each weighted by its steps."""
-    step = 0.0
-    cycles = answers.unique(["rank", "cycle"] if "cycle" in answers.columns else ["rank"], maintain_order=True)
-    time = (pl.col("step") * pl.col("steps")).sum()
-    of_rank = cycles.group_by("rank").agg(pl.col("steps").sum(), time=time).select("rank", "steps", "time").iter_rows()
-    steps = {rank: (count, took / count if count else 0.0) for rank, count, took in of_rank}
-    if total := cycles.get_column("steps").sum():
-        step = cycles.select(time / total).item()
-    left_out = {rule.code for rule in rules() if rule.alone} if answers["rank"].n_unique() > 1 else ()
-    by_key: dict[tuple[int, str, str], list[tuple[Finding, int]]] = {}
-    for rank, row, count in answers.drop_nulls("finding").select("rank", "finding", "steps").iter_rows():
-        finding = from_row(row)
-        if finding.code not in left_out:
-            by_key.setdefault((rank, finding.code, finding.key), []).append((finding, count))
-    findings = []
-    for (rank, _, _), parts in by_key.items():
-        total, average = steps[rank]
-        mean = partial(_weighted, [count for _, count in parts], total) if total else max
-        findings.append(_as_one([finding for finding, _ in parts], average, mean))
-    return step, findings
-
-
-def _weighted(counts: Sequence[int], total: int, values: Sequence[float]) -> float:
-    """The mean of values over `total` steps, of which so many have each; the others have none."""
-    return sum(value * count for value, count in zip(values, counts, strict=True)) / total
-
-
-def _joined(findings: Sequence[Finding], ranks: int, step: float) -> Iterator[Finding]:
-    """Each finding once, with the ranks that it is about."""
-    by_key: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        by_key.setdefault((finding.code, finding.key), []).append(finding)
-    for same in by_key.values():
-        if ranks == 1:
-            yield from (_as_one([finding], step, max) for finding in same)
-            continue
-        where = tuple(sorted({rank for finding in same for rank in finding.ranks}))
-        sure = len(where) >= _MOST_RANKS * ranks
-        yield replace(_as_one(same, step, statistics.median, nothing_sure=not sure), ranks=where)
-
-
-def _as_one(
-    findings: Sequence[Finding], step: float, mean: Callable[[list[float]], float], *, nothing_sure: bool = False
-) -> Finding:
-    """One finding for several that are the same: the words of the worst, a mean of their stakes.
-
-    What the thing takes is the same mean, so that no mean promise is larger than that.
-    """
-    worst = max(findings, key=lambda finding: finding.stake.middle)
-    at_most = max((finding.severity for finding in findings), key=SEVERITIES.index)
-    low = 0.0 if nothing_sure else float(mean([finding.stake.low for finding in findings]))
-    high = float(mean([finding.stake.high for finding in findings]))
-    takes = [finding.takes for finding in findings if finding.takes is not None]
-    one = replace(worst, message=_of_whom(worst, findings))
-    if len(takes) == len(findings):
-        one = replace(one, takes=float(mean(takes)))
-    return one.with_stake(Stake(low, high), step, at_most)
-
-
-def _of_whom(worst: Finding, findings: Sequence[Finding]) -> str:
-    """The message of one of several findings that are the same, and whose numbers it tells."""
-    if len(findings) == 1 or not any(each.unit for each in getattr(worst.message, "quantities", ())):
-        return worst.message
-    of = say("of one recording")
-    if len({finding.ranks for finding in findings}) > 1:
-        of = say("of rank {rank}", rank=measured(worst.ranks[0]))
-    if not worst.step:
-        return join([worst.message, say("These numbers are {of}.", of=of)])
-    step = measured(worst.step, "ns")
-    return join([worst.message, say("These numbers are {of}, whose step takes {step}.", of=of, step=step)])
 
 
 def _row(number: int, finding: Finding, advice: Advice) -> dict[str, object]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:  # the command line asks for the severities before it loads anything large
     from kinetoscope.algorithms.intervals.intervals import Intervals
+    from kinetoscope.model.critical_path.what_if import Factors
     from kinetoscope.views.sentences import Quantity, Sentence
 
 Severity = Literal["note", "warning", "critical"]
@@ -99,6 +100,8 @@ class Finding:
         evidence: where to look, the most telling first; three at most.
         time: the intervals that the change would remove: disjoint, ascending, ns of the trace. Time that two findings
             claim is counted once. None where it is not known, and in an answer.
+        factors: what the replay of its upper end changes; a plan replays several together. None where the gain follows
+            from no replay, and in an answer.
         key: tells several findings of one rule apart: the name of an operator, a source line.
         at_most: the greatest severity that it can have, whatever is at stake.
         at_least: the least: more than a note where the run itself failed.
@@ -119,6 +122,7 @@ class Finding:
     confidence: Confidence = "high"
     evidence: tuple[Evidence, ...] = ()
     time: Intervals | None = field(default=None, compare=False)
+    factors: Factors | None = field(default=None, compare=False)
     key: str = ""
     at_most: Severity = "critical"
     at_least: Severity = "note"

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge
+
+_MOSTLY_COUNTED: Final = 0.5
+"""Share of a finding's time that others count already, from which on it is named after the one that counts most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,19 @@ def lawful(finding: Finding, step: StepTime) -> Stake:
     if step.length > 0:
         high = min(high, step.room([] if finding.time is None else [finding.time]))
     return _within(stake, high, finding)
+
+
+def uncounted(finding: Finding, counted: Sequence[Finding]) -> tuple[Stake, str]:
+    """The part of the stake that no finding counts yet; and the code of the one that counts most of the rest."""
+    time = finding.time
+    if time is None or not time.length or not counted:
+        return finding.stake, ""
+    others = [(other.code, other.time) for other in counted if other.time is not None]
+    left = difference(time, merge(*(each for _, each in others))).length
+    stake = finding.stake.times(left / time.length) if left < time.length else finding.stake
+    if left > (1 - _MOSTLY_COUNTED) * time.length:
+        return stake, ""
+    return stake, min(others, key=lambda other: difference(time, other[1]).length)[0]
 
 
 def together(finding: Finding, stake: Stake, before: Sequence[Finding], promised: float, step: StepTime) -> Stake:

@@ -20,6 +20,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.analyses import asked
 from kinetoscope.engines.threads import Threads
+from kinetoscope.model.critical_path.joint import causes_of_replay
 from kinetoscope.model.critical_path.what_if import Factors, replayed
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -282,6 +283,11 @@ class RankView(_View):
         places = self.scope.places
         new, _ = replayed(self.trace, factors, self.select.steps_by, self._follows)
         return np.asarray(self._now[places] - new[places], np.float64)
+
+    def causes(self, factors: Factors) -> tuple[float, ...]:
+        """What an average selected step would be made of with other times, ns by `CAUSES`; see `gains`."""
+        every = causes_of_replay(self.trace, factors, self.select.steps_by, self._follows)[self.scope.places]
+        return tuple(every.mean(axis=0).tolist()) if len(every) else (0.0,) * every.shape[1]
 
     def by_step(self, time: Intervals) -> Floats:
         """The part of a union in each selected step, ns: float64 [steps]."""

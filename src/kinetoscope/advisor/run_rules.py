@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 import polars as pl
 
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Evidence, Finding, Stake
-from kinetoscope.advisor.laws import StepTime, lawful, together
+from kinetoscope.advisor.laws import StepTime, lawful, together, uncounted
+from kinetoscope.advisor.plan_of_rank import plan_of_rank
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules import our_rules
-from kinetoscope.algorithms.intervals.intervals import difference, merge
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.steps.selection import Selection
@@ -49,9 +49,19 @@ _FINDING_FIELDS: Final = tuple(
 )
 _EVIDENCE_FIELDS: Final = tuple(name for name in _EVIDENCE.to_schema() if name != "params")
 
+_PLACE: Final = pl.Struct(
+    {
+        "place": pl.Int64,
+        **dict.fromkeys(("alone_low", "alone_high", "least", "most"), pl.Float64),
+        "causes": pl.List(pl.Float64),
+    }
+)
+
 FINDINGS = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("finding", _FINDING, "A finding about it; null if there is none."),
+    Column("place", _PLACE, "Its place in the rank's plan; null where no plan is asked for, or no time is at stake."),
+    Column("causes", pl.List(pl.Float64), "What it is made of, ns by `CAUSES`; null where no plan is asked for."),
     Column("step", pl.Float64, "The rank's average step.", "ns"),
     Column("steps", pl.Int64, "How many steps are selected."),
     Column("program", pl.String, "What the program does: training, serving, inference, unknown."),
@@ -62,16 +72,18 @@ FINDINGS = Schema(
 _MEMORY: Final = "MEMORY"
 """How the codes of the rules begin that a memory snapshot without a trace has something for."""
 
-_MOSTLY_COUNTED: Final = 0.5
-"""Share of a finding's time that others count already, from which on it is named after the one that counts most."""
-
 
 def findings_of_rank(
-    trace: Trace, select: Selection, own: tuple[Rule, ...] = (), only: tuple[int, ...] | None = None
+    trace: Trace,
+    select: Selection,
+    own: tuple[Rule, ...] = (),
+    only: tuple[int, ...] | None = None,
+    planned: bool = False,
 ) -> Partial:
     """The findings of all rules about one rank: rows of `FINDINGS`; `own` are those of extensions.
 
-    `only`: the ranks that rules are asked of; of others there is the length of the step. None: all.
+    `only`: the ranks that rules are asked of; of others there is the length of the step. None: all. `planned`: with
+    their places in a plan.
     """
     rank = RankView(trace, select)
     is_asked = only is None or trace.source.rank in only
@@ -80,11 +92,14 @@ def findings_of_rank(
         every = [rule for rule in every if rule.code.startswith(_MEMORY)]
     every = [rule for rule in every if rule.fits(rank.recorded, rank.program, rank.met)]
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
-    rows: list[dict[str, Any] | None] = [
-        _to_row(each) for each in rank_findings(claims, rank.step_time, rank=trace.source.rank)
-    ]
+    ranked = [*_ranked(claims, rank.step_time, trace.source.rank)]
+    rows = [_to_row(each) for _, each in ranked]
+    places = _places(rank, ranked) if planned else [None] * len(rows)
     step = 0.0 if trace.source.is_snapshot else rank.step  # annotations are no measure of a step
-    frame = pl.DataFrame({"finding": pl.Series(rows or [None], dtype=_FINDING)}).with_columns(
+    columns = {"finding": pl.Series(rows or [None], dtype=_FINDING), "place": pl.Series(places or [None], dtype=_PLACE)}
+    causes = [*rank.causes(rank.factors())] if planned else None
+    frame = pl.DataFrame(columns).with_columns(
+        causes=pl.lit(causes, pl.List(pl.Float64)),
         step=pl.lit(step),
         steps=pl.lit(rank.step_count, pl.Int64),
         program=pl.lit(rank.program),
@@ -120,6 +135,28 @@ def rank_findings(findings: Sequence[Finding], step: StepTime, *, rank: int | No
         step: the average step.
         rank: that they are about; None: the job.
     """
+    return (each for _, each in _ranked(findings, step, rank))
+
+
+def _places(rank: RankView, ranked: Sequence[tuple[Finding, Finding]]) -> list[dict[str, Any] | None]:
+    """The place of each finding in the plan of its rank, as rows of `_PLACE`; None for one without time at stake."""
+    alone = [each for each, counted in ranked if counted.stake.high > 0]
+    rows: dict[int, dict[str, Any]] = {
+        id(each.finding): {
+            "place": place,
+            "alone_low": each.alone.low,
+            "alone_high": each.alone.high,
+            "least": each.least,
+            "most": each.most,
+            "causes": each.causes,
+        }
+        for place, each in enumerate(plan_of_rank(rank, alone))
+    }
+    return [rows.get(id(each)) for each, _ in ranked]
+
+
+def _ranked(findings: Sequence[Finding], step: StepTime, rank: int | None) -> Iterator[tuple[Finding, Finding]]:
+    """Each finding as it is alone, and as `rank_findings` has it."""
     counted: list[Finding] = []
     promised = 0.0
     alone = [dataclasses.replace(each, stake=lawful(each, step)) for each in findings]
@@ -127,33 +164,26 @@ def rank_findings(findings: Sequence[Finding], step: StepTime, *, rank: int | No
         zip(alone, findings, strict=True),
         key=lambda pair: (pair[0].overlap_priority, -pair[0].stake.middle, pair[0].code, pair[0].key),
     ):
-        stake, same_time_as = _uncounted(finding, counted)
+        stake, same_time_as = uncounted(finding, counted)
         stake = together(finding, stake, counted, promised, step)
         if given.stake.high > 0 and (stake.high <= 0 or stake.high < NEGLIGIBLE_STEP_SHARE * step.length):
             continue
         promised += stake.high
         if finding.time is not None:
             counted.append(finding)
-        yield dataclasses.replace(
-            finding.with_stake(stake, step.length, finding.at_most),
-            evidence=tuple(each if rank is None else dataclasses.replace(each, rank=rank) for each in finding.evidence),
-            time=None,
-            ranks=() if rank is None else (rank,),
-            same_time_as=same_time_as,
+        yield (
+            finding,
+            dataclasses.replace(
+                finding.with_stake(stake, step.length, finding.at_most),
+                evidence=tuple(
+                    each if rank is None else dataclasses.replace(each, rank=rank) for each in finding.evidence
+                ),
+                time=None,
+                factors=None,
+                ranks=() if rank is None else (rank,),
+                same_time_as=same_time_as,
+            ),
         )
-
-
-def _uncounted(finding: Finding, counted: Sequence[Finding]) -> tuple[Stake, str]:
-    """The part of the stake that no finding counts yet; and the code of the one that counts most of the rest."""
-    time = finding.time
-    if time is None or not time.length or not counted:
-        return finding.stake, ""
-    others = [(other.code, other.time) for other in counted if other.time is not None]
-    left = difference(time, merge(*(each for _, each in others))).length
-    stake = finding.stake.times(left / time.length) if left < time.length else finding.stake
-    if left > (1 - _MOSTLY_COUNTED) * time.length:
-        return stake, ""
-    return stake, min(others, key=lambda other: difference(time, other[1]).length)[0]
 
 
 # --- between where the trace is and where the answer is

@@ -27,6 +27,7 @@ class Saving:
         time: when the work runs that is changed, a union.
         took: what the thing itself takes in all selected steps, ns.
         goes: the intervals that the change would remove.
+        factors: what the replay of the greatest gain changes; None where it follows from no replay.
     """
 
     rank: RankView
@@ -34,6 +35,7 @@ class Saving:
     time: Intervals
     took: float
     goes: Intervals
+    factors: Factors | None = None
 
     @property
     def per_step(self) -> Quantity:
@@ -70,6 +72,7 @@ class Saving:
             confidence,
             () if evidence is None else (evidence,),
             self.goes,
+            self.factors,
             key,
             at_most,
             overlap_priority=overlap_priority,
@@ -85,6 +88,7 @@ def saving(
     *,
     took: float | None = None,
     goes: Intervals | None = None,
+    factors: Factors | None = None,
     as_recorded: bool = False,
 ) -> Saving | None:
     """The gain of the selected steps by a change; None if it is negligible.
@@ -96,6 +100,7 @@ def saving(
         time: when the work runs that is changed, a union.
         took: what the thing itself takes in all selected steps, ns; None: all of `time`.
         goes: the intervals that the change would remove; None: all of `time`.
+        factors: what was replayed for `best`, where that is gains.
         as_recorded: the gain comes in few steps, as pauses do, so that its variation says nothing.
     """
     high = _replayed(rank, best)
@@ -103,7 +108,14 @@ def saving(
     stake = stake_as_recorded(rank, low, high) if as_recorded else stake_by_time(rank, low, high, time)
     if not is_worth_reporting(rank, stake):
         return None
-    return Saving(rank, stake, time, time.length if took is None else took, time if goes is None else goes)
+    return Saving(
+        rank,
+        stake,
+        time,
+        time.length if took is None else took,
+        time if goes is None else goes,
+        best if isinstance(best, Factors) else factors,
+    )
 
 
 def _replayed(rank: RankView, gains: Gains) -> Floats:

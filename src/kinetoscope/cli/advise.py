@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ def run(arguments: list[str]) -> int:
         return 0
     if not args.path:
         raise UsageError("advise takes a PATH: a trace, a folder of them, a quoted glob, or a URL")
+    if args.plan:
+        return _plan(args)
     with opened(args) as (job, _):
         from kinetoscope.advisor.advice import advise
 
@@ -51,11 +54,32 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
+def _plan(args: Namespace) -> int:
+    """Draw the plan, or write it as a table."""
+    with opened(args) as (job, _):
+        from kinetoscope.advisor.plan import plan
+
+        planned = plan(job, **selection(args))
+    from kinetoscope.cli.shared.output import budget_of, deliver, form_of, width_of, write_lines, write_text
+    from kinetoscope.pages.answers.plan import of_plan
+    from kinetoscope.screens.terminal import lines
+
+    form = form_of(args)
+    if form == "markdown":
+        write_text(of_plan(planned).to_markdown(budget_of(args)), args.output)
+    elif form == "table":
+        write_lines(lines(of_plan(planned, limit=args.limit), width=width_of(args.output)), args.output)
+    else:
+        deliver(planned.result, args)
+    return 0
+
+
 def _parser() -> Parser:
     parser = Parser(prog="kinetoscope advise", usage="kinetoscope advise PATH... [options]", description=__doc__)
     parser.add_argument("path", metavar="PATH", nargs="*", help=PATHS)
     group = parser.add_argument_group("findings")
     group.add_argument("--min-severity", choices=SEVERITIES, default="note", help="only findings that matter so much")
+    group.add_argument("--plan", action="store_true", help="in which order, and what each saves after those before it")
     group.add_argument("--explain", metavar="CODE", help="what the rule of this code checks, and why; all lists them")
     add_question(parser)
     add_output(parser)

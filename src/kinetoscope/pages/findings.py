@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from kinetoscope.advisor.advice import METHOD, Advice, advise
+from kinetoscope.advisor.advice import METHOD, Advice
 from kinetoscope.advisor.finding import Evidence, Finding
+from kinetoscope.advisor.plan import plan
 from kinetoscope.advisor.rules import rules
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.blocks import FindingRow, FindingsBlock, Link, NoteBlock, Page
+from kinetoscope.pages.answers.plan import plan_table
+from kinetoscope.pages.blocks import Block, FindingRow, FindingsBlock, Link, Page
 from kinetoscope.pages.documents import finding_text
 from kinetoscope.views.sentences import join
 
@@ -20,15 +22,18 @@ BAR_NOTE: Final = "The whole bar is the average step; its dark end is the least,
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
-    """All findings, those that cost time first."""
+    """All findings, those that cost time first; and the order in which to make the changes."""
     del params
-    advice = replace(advise(job, select=select), path=job.path)
+    planned = plan(job, select=select)
+    advice = replace(planned.advice, path=job.path)
     about = {rule.code: f"{rule.title}. {rule.doc.partition('Why it matters.')[0]}" for rule in rules()}
     timed = [_row(each, about, advice, len(job.ranks)) for each in advice.timed]
     others = [_row(each, about, advice, len(job.ranks)) for each in advice.findings if each not in advice.timed]
-    blocks: list[FindingsBlock | NoteBlock] = []
+    blocks: list[Block] = []
     if timed or not others:  # else what other pages show of this one would be empty
         blocks.append(FindingsBlock("", timed, advice.step, advice, note=BAR_NOTE + METHOD, width="full"))
+    if len(planned) > 1:
+        blocks.append(plan_table(planned))
     if others:
         blocks.append(FindingsBlock("Without time at stake", others, advice.step, advice, width="full"))
     return Page("findings", "What to change", advice.headline, (), tuple(blocks), advice.notes)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kinetoscope.advisor.advice import Advice
+from kinetoscope.advisor.plan import Plan
 from kinetoscope.analyses import NAMES, asked
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.gate.causes import Causes
@@ -21,6 +22,7 @@ from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages.answers.diff import of_diff
 from kinetoscope.pages.answers.gate import of_gate
+from kinetoscope.pages.answers.plan import of_plan
 from kinetoscope.pages.answers.trials import of_tried
 from kinetoscope.pages.blocks import Part, PartsBlock
 from kinetoscope.pages.digest import average_step
@@ -101,6 +103,16 @@ def advice_text(advice: Advice) -> str:
 def advice_html(advice: Advice) -> str:
     """The findings, numbered, the first of them."""
     return html(of_advice(advice, limit=MAX_FINDINGS))
+
+
+def plan_text(plan: Plan) -> str:
+    """All steps, as on a terminal."""
+    return terminal.text(of_plan(plan))
+
+
+def plan_html(plan: Plan) -> str:
+    """The steps in a cell."""
+    return html(of_plan(plan))
 
 
 # --- several runs

@@ -11,6 +11,7 @@ from kinetoscope.advisor.finding import Confidence
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.hardware import devices, is_host_only
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.marks import is_step
@@ -69,9 +70,14 @@ def loader_time(trace: Trace) -> Intervals:
 
 def gains_without(rank: RankView, time: Intervals) -> Floats:
     """How much shorter each selected step would be if the main thread had no such time, ns: float64 [steps]."""
+    return rank.gains(main_thread_without(rank, time))
+
+
+def main_thread_without(rank: RankView, time: Intervals) -> Factors:
+    """A what-if in which the main thread has no such time."""
     factors = rank.factors()
     factors.cut[main_thread(rank.trace)] = time
-    return rank.gains(factors)
+    return factors
 
 
 def sure(rank: RankView) -> float:

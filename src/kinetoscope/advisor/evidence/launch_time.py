@@ -13,6 +13,7 @@ from kinetoscope.advisor.finding import Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Int32s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
+from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.device.one_time import ONE_TIME_NS
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops, self_times
@@ -103,11 +104,13 @@ class LaunchBound:
         launching: when the host launches.
         exposed: the part that no device work hides.
         stake: what a graph brings.
+        factors: what is replayed for that.
     """
 
     launching: LaunchingTime
     exposed: Intervals
     stake: Stake
+    factors: Factors
 
     def launches(self, rank: RankView) -> Sentence:
         """How many there are, how long each takes on average, and how long what it launches."""
@@ -142,4 +145,4 @@ def launch_bound(rank: RankView, within: Intervals | None = None) -> LaunchBound
     gaps = _GAP_NS * len(launching.calls) / rank.step_count
     shorter = _SHORTER_GAP_SHARE * gaps if within is not None else 0.0
     stake = stake_by_time(rank, CERTAIN_SHARE_OF_GRAPHS * gains - gaps, gains + shorter, exposed)
-    return LaunchBound(launching, exposed, stake) if is_worth_reporting(rank, stake) else None
+    return LaunchBound(launching, exposed, stake, factors) if is_worth_reporting(rank, stake) else None

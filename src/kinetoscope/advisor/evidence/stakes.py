@@ -138,12 +138,14 @@ class Removed(NamedTuple):
         busy: when what they compute runs: on devices, without one on the host.
         time: the exposed time of the calls and the time of the device work that they launch, in selected steps.
         took: what the calls and the short pauses between them take together, on the host or on devices, ns.
+        factors: what is replayed for the gains.
     """
 
     gains: Floats
     busy: Intervals
     time: Intervals
     took: int
+    factors: Factors
 
 
 def without_calls(rank: RankView, calls: Bools) -> Removed:
@@ -156,7 +158,7 @@ def without_calls(rank: RankView, calls: Bools) -> Removed:
     work = rank.work_spans(launched)
     time = intersection(merge(rank.exposed(spans), work), rank.time)
     took = merge(_since_others(rank.trace, bridged(spans), within), intersection(work, rank.time)).length
-    return Removed(rank.gains(factors), work if rank.has_device else spans, time, took)
+    return Removed(rank.gains(factors), work if rank.has_device else spans, time, took, factors)
 
 
 def _since_others(trace: Trace, time: Intervals, within: Bools) -> Intervals:

@@ -68,6 +68,7 @@ def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
         why=say("These calls go, and so does the waiting for the device in those that free memory."),
         evidence=(event_evidence(rank, longest, "the longest of these calls", "memory_curve"),),
         time=rank.exposed(calls),
+        factors=factors,
     )
 
 
@@ -103,6 +104,7 @@ def _given_back(rank: RankView) -> Iterator[Finding]:
         confidence="medium",
         evidence=(event_evidence(rank, longest, "the longest of these calls", "memory_curve"),),
         time=time,
+        factors=factors,
     )
 
 

@@ -45,8 +45,8 @@ def backward_twice(rank: RankView) -> Iterator[Finding]:
     nodes = int((arguments.integers(trace, "sequence", rows) >= 0).sum())
     if nodes < _MIN_NODES * max(rank.step_count, 1) or in_backward(trace)[graph_nodes(trace).rows].any():
         return
-    gains, busy, time, took = without_calls(rank, calls)
-    saved = saving(rank, _CERTAIN_SHARE, gains, busy, took=took, goes=time)
+    gains, busy, time, took, factors = without_calls(rank, calls)
+    saved = saving(rank, _CERTAIN_SHARE, gains, busy, took=took, goes=time, factors=factors)
     if saved is None:
         return
     shown = user_evidence(rank, rank.longest(rows), "the longest node that runs again", "operators")

@@ -79,6 +79,7 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
         confidence="high" if pinned else "medium",
         evidence=(event_evidence(rank, int(longest), "the longest wait", "synchronizations"),),
         time=merge(rank.exposed(waits), intersection(running(rank, to_device, unknown), rank.time)),
+        factors=factors,
     )
 
 

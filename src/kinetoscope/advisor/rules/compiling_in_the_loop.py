@@ -63,8 +63,8 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
     rows, count = spans.rows[within], int((spans.phase[spans.rows[within]] == 0).sum())
     if not count:  # the compiler records a graph of what is compiled already
         return
-    gains, time = rank.gains(rank.without_time(rows)), rank.spans(rows)
-    saved = saving(rank, _CERTAIN_SHARE, gains, rank.exposed(time), took=time.length, as_recorded=True)
+    without, time = rank.without_time(rows), rank.spans(rows)
+    saved = saving(rank, _CERTAIN_SHARE, without, rank.exposed(time), took=time.length, as_recorded=True)
     if saved is None:
         return
     ids = {spans.compile_ids[place] for place in spans.compile_id[within].tolist() if place >= 0}
@@ -168,6 +168,7 @@ def _broken(rank: RankView) -> Iterator[Finding]:
         confidence="low",
         evidence=(rank.longest_of(between, "the longest time between two pieces", "graph_breaks", source=where),),
         time=rank.exposed(pauses),
+        factors=factors,
         key="graph breaks",
     )
 

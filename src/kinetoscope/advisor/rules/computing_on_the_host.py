@@ -63,11 +63,12 @@ def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
         here = chosen[site == each]
         own, calls = islands.rows[here], np.concatenate([islands.fetch[here], islands.send[here]])
         calls = np.unique(calls[calls >= 0])
-        low, high = rank.gains(_without(rank, own, calls[:0])), rank.gains(_without(rank, own, calls))
+        best = _without(rank, own, calls)
+        low, high = rank.gains(_without(rank, own, calls[:0])), rank.gains(best)
         time = merge(rank.spans(own), rank.spans(_around(trace, calls)))
         copies = rank.work_time(np.isin(rank.work.launch, calls))
         sure, goes = _CERTAIN_SHARE * np.minimum(low, high), merge(rank.exposed(time), copies)
-        saved = saving(rank, sure, high, time, took=merge(time, copies).length, goes=goes)
+        saved = saving(rank, sure, high, time, took=merge(time, copies).length, goes=goes, factors=best)
         if saved is not None:
             yield _claim(saved, islands, here)
 

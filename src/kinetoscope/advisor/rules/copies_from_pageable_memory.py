@@ -90,6 +90,7 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
             event_evidence(rank, longest, "the longest of them"),
         ),
         time=gone,
+        factors=factors,
     )
 
 

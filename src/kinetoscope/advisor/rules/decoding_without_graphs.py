@@ -54,6 +54,7 @@ def decoding_without_graphs(rank: RankView) -> Iterator[Finding]:
             least=least,
         ),
         stake=bound.stake,
+        factors=bound.factors,
         takes=rank.per_step(max(bound.launching.length, bound.exposed.length)),
         change=setting(steps.engine, _LARGER_GRAPHS if least else GRAPH_SETTINGS).replace("BATCH", str(batch.max())),
         why="The upper end is launching that takes no time; a graph brings at least nine tenths of it."

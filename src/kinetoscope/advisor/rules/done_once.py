@@ -58,7 +58,7 @@ def done_once(rank: RankView) -> Iterator[Finding]:
     launched = np.isin(rank.work.launch, rows)  # it waits for the launch alone
     factors.delay[launched] = factors.gap[launched] = 0.0
     gains = np.minimum(rank.gains(factors), rank.by_step(time))
-    saved = saving(rank, _CERTAIN_SHARE, gains, time, as_recorded=True)
+    saved = saving(rank, _CERTAIN_SHARE, gains, time, factors=factors, as_recorded=True)
     if saved is None:
         return
     longest = rank.longest(rows)

@@ -13,9 +13,10 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools, Floats
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection
 from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.trace import arguments
@@ -52,7 +53,7 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
     spans = _time(rank, calls, within)
     if spans.length < _MIN_STEP_SHARE * rank.time.length:
         return
-    low, high = (_gains(rank, within, share_left) for share_left in _TIME_LEFT)
+    low, high = (_factors(rank, within, share_left) for share_left in _TIME_LEFT)
     saved = saving(rank, low, high, spans)
     if saved is None:
         return
@@ -78,14 +79,14 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
     )
 
 
-def _gains(rank: RankView, within: Bools, left: float) -> Floats:
-    """The gain of the selected steps if a share is left of such operators (bool [events]), ns: float64 [steps]."""
+def _factors(rank: RankView, within: Bools, left: float) -> Factors:
+    """A what-if in which a share is left of such operators: bool [events]."""
     factors = unblocked_launches(rank)
     if rank.has_device:
         factors.work[launched_by(rank.trace, within)] = left
     else:
         factors.host[within] = left
-    return rank.gains(factors)
+    return factors
 
 
 def _in_double(trace: Trace) -> Bools:

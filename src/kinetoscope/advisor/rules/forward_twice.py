@@ -62,8 +62,9 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
     if not len(rows):
         return
     calls = marked(len(trace), rows)
-    gains, busy, time, took = without_calls(rank, calls)
-    saved = saving(rank, (_CERTAIN_SHARE if is_sure else 0.0), gains, busy, took=took, goes=time)
+    gains, busy, time, took, factors = without_calls(rank, calls)
+    certain = _CERTAIN_SHARE if is_sure else 0.0
+    saved = saving(rank, certain, gains, busy, took=took, goes=time, factors=factors)
     if saved is None:
         return
     shown = user_evidence(rank, int(rows[0]), "the first operator of the second forward pass", "operators")

@@ -13,8 +13,8 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import joined, share
-from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, extents, intersection, union
+from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
@@ -78,11 +78,12 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     half = Intervals(works.start, works.start + ((works.end - works.start) * _CERTAIN_SHARE).astype(np.int64))
     # Other waits keep an engine from working ahead, too; what the steps gain without them is another finding's.
     others = rank.gains(without_waits(rank, [site for site in sites if site not in tokens], 1.0))
-    high = _gains(rank, sites, {steps.track: between}) - others
+    best = _factors(rank, sites, {steps.track: between})
+    high = rank.gains(best) - others
     high = high * min(1.0, rank.idle.length / max(float(high.sum()), 1.0))
-    low = _gains(rank, sites, {} if tokens else {steps.track: half})
+    low = rank.gains(_factors(rank, sites, {} if tokens else {steps.track: half}))
     low = (low - others) * (CERTAIN_SHARE if tokens else 1.0)
-    saved = saving(rank, low, high, gaps, took=rank.idle.length)
+    saved = saving(rank, low, high, gaps, took=rank.idle.length, factors=best)
     if saved is None:
         return
     slowed = slowed_by_recording(rank)
@@ -103,11 +104,11 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     )
 
 
-def _gains(rank: RankView, sites: Sequence[WaitSite], cut: dict[int, Intervals]) -> Floats:
-    """The gain of the steps if the host waits nowhere, and some of its time, by track, is not there."""
+def _factors(rank: RankView, sites: Sequence[WaitSite], cut: dict[int, Intervals]) -> Factors:
+    """A what-if in which the host waits nowhere, and some of its time, by track, is not there."""
     factors = without_waits(rank, sites, 1.0)
     factors.cut.update(cut)
-    return rank.gains(factors)
+    return factors
 
 
 def _change(rank: RankView, steps: EngineSteps, tokens: list[WaitSite]) -> str:

@@ -42,10 +42,16 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
     )
     if not len(rows):
         return
-    gains = rank.gains(rank.without_time(rows))
-    spans = rank.spans(rows)
+    without, spans = rank.without_time(rows), rank.spans(rows)
+    gains = rank.gains(without)
     saved = saving(
-        rank, _CERTAIN_SHARE * gains, _COST_RATIO * gains, rank.exposed(spans), took=spans.length, as_recorded=True
+        rank,
+        _CERTAIN_SHARE * gains,
+        _COST_RATIO * gains,
+        rank.exposed(spans),
+        took=spans.length,
+        factors=without,
+        as_recorded=True,
     )
     if saved is None:
         return

@@ -14,8 +14,9 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import merge
+from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import call_tree, inside, main_thread, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
@@ -71,16 +72,17 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     if not rank.has_device and _are_large(trace, np.flatnonzero(chosen)):
         return
     zeros = inside(trace, calls) & rank.scope.host_mask
-    most = _gains(rank, zeros | additions)
+    without = _factors(rank, zeros | additions)
+    most = rank.gains(without)
     once = int((additions & _named_add(trace)).sum()) <= _MAX_ADDITIONS * int((chosen & ~works_on_all(trace)).sum())
-    sure = most if once else _gains(rank, zeros)
+    sure = most if once else rank.gains(_factors(rank, zeros))
     if not rank.has_device:
         sure = np.zeros_like(most)
     rows = np.flatnonzero(calls & rank.scope.host_mask)
     launched = launched_by(trace, zeros | additions)
     spent = merge(rank.spans(rows), rank.spans(additions), rank.work_spans(launched))
     goes = host_and_device_time(rank, rows, zeros | additions)
-    saved = saving(rank, _CERTAIN_SHARE * sure, most, rank.spans(rows), took=spent.length, goes=goes)
+    saved = saving(rank, _CERTAIN_SHARE * sure, most, rank.spans(rows), took=spent.length, goes=goes, factors=without)
     if saved is None:
         return
     longest = rank.longest(rows)
@@ -131,11 +133,11 @@ def _named_add(trace: Trace) -> Bools:
     return rows_named(trace, _ADDS.__contains__, EventKind.HOST_OP, holding=("add_",))
 
 
-def _gains(rank: RankView, calls: Bools) -> Floats:
+def _factors(rank: RankView, calls: Bools) -> Factors:
     factors = unblocked_launches(rank)
     factors.host[calls] = 0.0
     leave_only(factors, launched_by(rank.trace, calls), 0.0)
-    return rank.gains(factors)
+    return factors
 
 
 RULE = Rule("HOST005", "Gradients are set to zero instead of being dropped", gradients_set_to_zero, needs="computation")

@@ -66,6 +66,7 @@ def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
         ),
         takes=rank.per_step(int(took.sum())),
         stake=rank.stake(_CERTAIN_SHARE * gains, gains),
+        factors=factors,
         change="- transforms.ToTensor(), transforms.Normalize(mean, std)  # in the dataset\n"
         "+ transforms.PILToTensor()  # uint8\n"
         "+ images = (images.to(device, non_blocking=True).float() / 255 - mean) / std",

@@ -38,6 +38,7 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
             launches=bound.launches(rank),
         ),
         stake=bound.stake,
+        factors=bound.factors,
         takes=rank.per_step(bound.exposed.length),
         change=_change(rank),
         why=say(

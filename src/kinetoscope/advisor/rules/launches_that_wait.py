@@ -64,7 +64,15 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
         gains.append(rank.gains(factors))
     exposed = rank.exposed(merge(*launching_time(rank).stretches.values()))
     time = rank.spans(calls)
-    saved = saving(rank, _CERTAIN_SHARE * gains[0], gains[1], time, took=int(took.sum()), goes=merge(time, exposed))
+    saved = saving(
+        rank,
+        _CERTAIN_SHARE * gains[0],
+        gains[1],
+        time,
+        took=int(took.sum()),
+        goes=merge(time, exposed),
+        factors=factors,
+    )
     if saved is None:
         return
     longest = int(calls[np.argmax(took)])

@@ -15,6 +15,7 @@ from kinetoscope.advisor.evidence.data_loader import (
     cores_for_workers,
     fetches,
     gains_without,
+    main_thread_without,
     sure,
 )
 from kinetoscope.advisor.evidence.source_location import event_evidence
@@ -95,6 +96,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
             part=share(length, rank.step),
         ),
         stake=rank.stake(part * np.maximum(gains - waiting, 0.0), gains),
+        factors=main_thread_without(rank, spans),
         takes=length,
         change=_PIPELINE_CHANGE
         if in_pipeline

@@ -64,6 +64,7 @@ def more_threads_than_cores(rank: RankView) -> Iterator[Finding]:
             operators=rank.time_per_step(operators.length),
         ),
         stake=stake,
+        factors=factors,
         takes=rank.per_step(operators.length),
         change=f"+ OMP_NUM_THREADS={fitting}  # in the environment of each rank"
         if threads > fitting

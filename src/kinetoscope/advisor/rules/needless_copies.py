@@ -60,9 +60,9 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
     calls = marked(len(trace), rows)
     forward = backward_links(trace).forward
     calls |= (forward >= 0) & inside(trace, calls)[forward]  # their nodes of the backward pass, too
-    gains, busy, time, _ = without_calls(rank, calls)
+    gains, busy, time, _, factors = without_calls(rank, calls)
     took = intersection(merge(busy, time, rank.spans(calls)), rank.time).length
-    saved = saving(rank, 0.0, gains, busy, took=took, goes=time)
+    saved = saving(rank, 0.0, gains, busy, took=took, goes=time, factors=factors)
     if saved is None:
         return
     shown = user_evidence(rank, rank.longest(rows), "the longest of these calls", "operators")

@@ -59,9 +59,9 @@ def padded_replays(rank: RankView) -> Iterator[Finding]:
     ratio = np.append(np.where(much, batch / np.maximum(padded, 1), 1.0), 1.0)[steps.step]
     chosen = _scales(steps)[limits.longest] & (ratio[limits.longest] < 1.0)
     fewer = ratio[limits.longest]
-    most = rank.gains(with_work(rank, left(limits, chosen, _with_rows(limits, fewer, 0.0))))
+    most = with_work(rank, left(limits, chosen, _with_rows(limits, fewer, 0.0)))
     sure = limits.time - _CERTAIN_SHARE * (limits.time - _with_rows(limits, fewer, 1.0))
-    least = rank.gains(with_work(rank, left(limits, chosen & limits.is_covered, sure)))
+    least = with_work(rank, left(limits, chosen & limits.is_covered, sure))
     of_units = chosen[limits.unit]
     spans = rank.work_time(of_units)
     saved = saving(rank, least, most, spans)

@@ -62,10 +62,10 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
     fits = room / needed
     if fits < _MIN_FITTING_SHARE:
         return
-    gains, busy, time, _ = without_calls(rank, again)
+    gains, busy, time, _, factors = without_calls(rank, again)
     took = intersection(bridged(busy), merge(intersection(busy, rank.time), rank.idle)).length
     sure, best = _CERTAIN_SHARE * min(fits, 1.0) * gains, min(fits / _KEPT_OUTPUTS, 1.0) * gains
-    saved = saving(rank, sure, best, busy, took=took, goes=time)
+    saved = saving(rank, sure, best, busy, took=took, goes=time, factors=factors)
     if saved is None:
         return
     shown = user_evidence(rank, int(np.flatnonzero(again)[0]), "the first operator that runs again", "flops")
@@ -92,8 +92,8 @@ def _on_host(rank: RankView) -> Iterator[Finding]:
     again = recomputed_ops(rank.trace) & rank.scope.host_mask & (rank.trace.kind == EventKind.HOST_OP)
     if not again.any():
         return
-    gains, busy, time, took = without_calls(rank, again)
-    saved = saving(rank, 0.0, gains, busy, took=took, goes=time)
+    gains, busy, time, took, factors = without_calls(rank, again)
+    saved = saving(rank, 0.0, gains, busy, took=took, goes=time, factors=factors)
     if saved is None:
         return
     shown = user_evidence(rank, int(np.flatnonzero(again)[0]), "the first operator that runs again", "flops")

@@ -16,7 +16,8 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules.waiting_for_the_device import waiting_claim
 from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools, Floats
+from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.serving.shares import SHARES
 from kinetoscope.views.sentences import say
@@ -68,7 +69,7 @@ def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
     time = rank.work_time(chosen)
     if time.length < _MIN_SHARE * rank.time.length:
         return
-    low, high = _gains(rank, chosen, _LEFT_AT_MOST, 1.0), _gains(rank, chosen, _LEFT_AT_LEAST, _LEFT_AT_LEAST)
+    low, high = _factors(rank, chosen, _LEFT_AT_MOST, 1.0), _factors(rank, chosen, _LEFT_AT_LEAST, _LEFT_AT_LEAST)
     saved = saving(rank, low, high, time)
     if saved is None:
         return
@@ -87,14 +88,14 @@ def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
     )
 
 
-def _gains(rank: RankView, chosen: Bools, left: float, host: float) -> Floats:
-    """The gain of the steps if such shares are left of sampling on the device, and of launching it on the host."""
+def _factors(rank: RankView, chosen: Bools, left: float, host: float) -> Factors:
+    """A what-if in which such shares are left of sampling on the device, and of launching it on the host."""
     factors, calls = unblocked_launches(rank), np.zeros(len(rank.trace), np.bool_)
     leave_only(factors, chosen, left)
     ops = rank.work.op[chosen]
     calls[ops[(ops >= 0) & (ops < rank.trace.recorded)]] = True
     factors.host[inside(rank.trace, calls)] = host
-    return rank.gains(factors)
+    return factors
 
 
 RULE = Rule("SERVING005", "Sampling or copies hold up the next step", sampling_between_steps, needs="device")

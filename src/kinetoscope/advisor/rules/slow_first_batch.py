@@ -13,6 +13,7 @@ from kinetoscope.advisor.evidence.data_loader import (
     fetches,
     first_fetches,
     gains_without,
+    main_thread_without,
     starts,
 )
 from kinetoscope.advisor.evidence.source_location import event_evidence
@@ -73,6 +74,7 @@ def slow_first_batch(rank: RankView) -> Iterator[Finding]:
         ),
         takes=rank.per_step(time.length),
         stake=stake if stake.high >= MIN_STEP_SHARE * rank.step else NO_STAKE,
+        factors=main_thread_without(rank, merge(surely, late)),
         change="- DataLoader(dataset, num_workers=n)\n+ DataLoader(dataset, num_workers=n, persistent_workers=True)",
         why=say(
             "The first batch has to be made in any case; only the upper end counts it. If epochs are longer than the"

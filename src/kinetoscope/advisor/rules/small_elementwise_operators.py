@@ -96,10 +96,10 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
     gone = marked(len(trace), runs.rows[~runs.kept])
     gone = inside(trace, gone)
     kernels = launched_by(trace, gone) & ~_is_large_and_known(rank)
-    low = rank.gains(_some_left(rank, runs, gone, kernels, chains))
-    high = rank.gains(_none_left(rank, runs, kernels, chains)) * (1.0 if rank.has_device else _UNSEEN)
+    low, best = _some_left(rank, runs, gone, kernels, chains), _none_left(rank, runs, kernels, chains)
+    high = rank.gains(best) * (1.0 if rank.has_device else _UNSEEN)
     time = _time(rank, runs, kernels, chains)
-    saved = saving(rank, low, high, time, took=_spent(rank, runs, gone, kernels, chains).length)
+    saved = saving(rank, low, high, time, took=_spent(rank, runs, gone, kernels, chains).length, factors=best)
     if saved is None:
         return
     took, is_large = rank.work.duration, rank.work.duration >= _TINY_KERNEL_NS

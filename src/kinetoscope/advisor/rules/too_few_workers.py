@@ -16,6 +16,7 @@ from kinetoscope.advisor.evidence.data_loader import (
     fetches,
     first_fetches,
     gains_without,
+    main_thread_without,
     sure,
 )
 from kinetoscope.advisor.evidence.source_location import event_evidence
@@ -85,6 +86,7 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
             part=share(waiting, rank.step),
         ),
         stake=Stake(max(part * least, 0.0), most),
+        factors=main_thread_without(rank, waits),
         takes=waiting,
         change="- DataLoader(dataset, num_workers=n, ...)\n"
         f"+ DataLoader(dataset, num_workers={times} * n, persistent_workers=True, ...)",

@@ -272,7 +272,8 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     places = np.unique(step_of(free, gaps.start))
     whole = Intervals(free.start[places], free.end[places])
     # What comes regularly will go on, however uneven the steps are.
-    saved = saving(rank, certain, gains, gaps, took=whole.length, as_recorded=seldom and regular)
+    as_recorded = seldom and regular
+    saved = saving(rank, certain, gains, gaps, took=whole.length, factors=factors, as_recorded=as_recorded)
     if saved is None:
         return
     short, long = np.quantile(took, [0.25, 0.75])

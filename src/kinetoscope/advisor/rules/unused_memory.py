@@ -76,7 +76,8 @@ def unused_memory(rank: RankView) -> Iterator[Finding]:
     if times < 2:
         return
     fixed = _fixed(rank)
-    low, high = (rank.gains(_shared(rank, fixed, times, surely=surely)) for surely in (True, False))
+    best = _shared(rank, fixed, times, surely=False)
+    low, high = rank.gains(_shared(rank, fixed, times, surely=True)), rank.gains(best)
     if float(np.mean(high)) < _MIN_STEP_SHARE * rank.step:
         return
     waiting = rank.exposed(merge(*fixed.values()))
@@ -98,6 +99,7 @@ def unused_memory(rank: RankView) -> Iterator[Finding]:
             changes=" It changes the training." if rank.program == "training" else "",
         ),
         stake=Stake(least.low, min(least.high, max(float(high.max()), 0.0))),
+        factors=best,
         takes=rank.per_step(time.length),
         change=words.larger_batch(times),
         why=say(

@@ -15,6 +15,7 @@ from kinetoscope.advisor.evidence.data_loader import (
     confidence,
     gains_without,
     loader_time,
+    main_thread_without,
 )
 from kinetoscope.advisor.evidence.source_location import source_of
 from kinetoscope.advisor.finding import Confidence, Evidence, Finding
@@ -100,6 +101,7 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
             where=f", longest in {quoted(name)}" if source >= 0 else "",
         ),
         stake=rank.stake(part * gains, gains),
+        factors=main_thread_without(rank, time),
         takes=waiting,
         change=_CHANGE_OF_QUEUE if is_ahead else _CHANGE,
         why=say(

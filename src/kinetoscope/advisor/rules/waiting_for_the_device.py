@@ -7,7 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.host_waits import WaitSite, copies_of_site, stakes_of_sites, time_of_site, wait_sites
+from kinetoscope.advisor.evidence.host_waits import (
+    WaitSite,
+    copies_of_site,
+    stakes_of_sites,
+    time_of_site,
+    wait_sites,
+    without_waits,
+)
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import NO_SERVER, RankView, Rule
@@ -80,6 +87,7 @@ def waiting_claim(rank: RankView, site: WaitSite, stake: Stake) -> Finding:
         why=say("The value has to be fetched some time: eight tenths of the gain without the wait remain at least."),
         evidence=(rank.event(row, "the longest of these calls", "synchronizations", where),),
         time=time_of_site(rank, site),
+        factors=without_waits(rank, [site], 0.0),
         key=f"{name}{in_source(where)}",
     )  # fmt: skip
 

@@ -136,7 +136,7 @@ def critical_path(
         step=step,
         start=start,
         end=graph.time[target],
-        cause=_causes(trace, dependency, head),
+        cause=causes_of_edges(trace, dependency, head),
         dependency=dependency,
         row=row.astype(np.int32),
         tail=np.where(between, tail, NONE).astype(np.int32),
@@ -182,7 +182,8 @@ def cause_of_work(trace: Trace) -> Int8s:
     return np.array([_OF_WORK[each] for each in WorkKind], np.int8)[device_work(trace).kind]
 
 
-def _causes(trace: Trace, dependency: Int8s, head: Int32s) -> Int8s:
+def causes_of_edges(trace: Trace, dependency: Int8s, head: Int32s) -> Int8s:
+    """Cause of the time of edges of a kind, with the event at their head, a `PathCause`: int8 [edges]."""
     cause = np.array([_OF_TIE[each] for each in DependencyKind], np.int8)[dependency]
     work = device_work(trace)
     place = scattered(len(trace) + 1, work.rows, np.arange(len(work)), np.int32)

@@ -21,6 +21,7 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
 from kinetoscope.model.critical_path.graph import CriticalGraph, DependencyKind, critical_graph
 from kinetoscope.model.critical_path.path import CAUSES, PathCause, cause_of_work, host_causes
+from kinetoscope.model.critical_path.points import NONE
 from kinetoscope.model.execution.backward_handover import host_time
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
@@ -109,10 +110,34 @@ def replayed(
     Events that begin before the first step keep their time: it is not the steps that would gain. follows: bool [steps],
     steps that last from the end of the step before, whatever is between the two.
     """
+    replay = replay_with(trace, factors, steps_by, follows)
+    before = int(steps(trace, steps_by).device.start[0]) if len(replay.end) else 0
+    return replay.end - replay.start, int(replay.end[-1]) - before if len(replay.end) else 0
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The schedule with scaled times.
+
+    Attributes:
+        time: int64 [nodes], when each node of `critical_graph` comes.
+        weight: int64 [edges], the time that each of its edges needs.
+        start, end: int64 [steps], ns; node: the node that each step ends in, NONE for an empty one.
+    """
+
+    time: Int64s
+    weight: Int64s
+    start: Int64s
+    end: Int64s
+    node: Int64s
+
+
+def replay_with(trace: Trace, factors: Factors, steps_by: str | None = None, follows: Bools | None = None) -> Replay:
+    """The schedule with scaled times; see `replayed`."""
     graph, every = critical_graph(trace, steps_by), steps(trace, steps_by)
     weight = _scaled(trace, graph, factors, int(every.device.start.min()) if len(every) else 0)
     time = longest(graph.time, graph.edges._replace(weight=weight))
-    return _durations(trace, graph, every, time, follows)
+    return Replay(time, weight, *_step_times(trace, graph, every, time, follows))
 
 
 def what_if(trace: Trace, rules: tuple[ScalingRule, ...], steps_by: str | None = None) -> WhatIf:
@@ -140,14 +165,15 @@ class Factors:
         outside: of time outside calls.
         unexplained: of time after a launch that launching does not take.
         cut: by track, stretches of a host thread's time (disjoint, ascending) that go altogether.
-        free: bool [events], calls that no longer wait for the device; their own time is as `host` says.
+        free: float64 [events], 1 for calls that no longer wait for the device, less for those that wait for a part of
+            their time less; their own time is as `host` says.
     """
 
     host: Floats
     work: Floats
     delay: Floats
     gap: Floats
-    free: Bools
+    free: Floats
     outside: float = 1.0
     unexplained: float = 1.0
     cut: dict[int, Intervals] = field(default_factory=dict)
@@ -156,8 +182,7 @@ class Factors:
     def all_one(cls, trace: Trace) -> Factors:
         """Factors that change nothing."""
         pieces = len(device_work(trace))
-        free = np.zeros(len(trace), np.bool_)
-        return cls(np.ones(len(trace)), np.ones(pieces), np.ones(pieces), np.ones(pieces), free)
+        return cls(np.ones(len(trace)), *(np.ones(pieces) for _ in range(3)), np.zeros(len(trace)))
 
     def apply(self, trace: Trace, rule: ScalingRule) -> int:
         """Apply a rule; returns the number of events that it names, −1 for a cause."""
@@ -204,22 +229,26 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) ->
     factor[np.isin(dependency, (DependencyKind.HANDOVER, DependencyKind.RETURN))] = factors.outside
     edges = np.flatnonzero(dependency == DependencyKind.THREAD)
     first, last = graph.edges.source[edges], target[edges]
-    saved = _Saved(trace, factors)
+    left, uncut = left_of_host(trace, factors)
+    saved = ShareOfHost(host_time(trace), (1.0 - left) * uncut)
     took = np.maximum(graph.time[last] - graph.time[first], 1)
     since = np.clip(begin, graph.time[first], graph.time[last])  # the host may be in a later step by then
     less = saved.until(graph.track[last], graph.time[last]) - saved.until(graph.track[first], since)
     for track, cut in factors.cut.items():
         on_track = np.flatnonzero(graph.track[last] == track)
-        removed = _length_until(cut, graph.time[last[on_track]]) - _length_until(cut, since[on_track])
-        less[on_track] = np.maximum(less[on_track], removed)
+        removed = length_until(cut, graph.time[last[on_track]]) - length_until(cut, since[on_track])
+        less[on_track] += removed
     factor[edges] = 1.0 - less / took
     weight = graph.edges.weight.copy()
     changed = (factor != 1.0) & ((graph.time[graph.edges.source] >= begin) | (dependency == DependencyKind.THREAD))
     scaled = weight[changed] * np.maximum(factor[changed], 0.0)
     weight[changed] = np.rint(np.clip(scaled, -_MAX_TIME_NS, _MAX_TIME_NS)).astype(np.int64)
     edges = np.flatnonzero(dependency == DependencyKind.WAIT)
-    edges = edges[factors.free[graph.head[edges]] & (graph.time[graph.edges.source[edges]] >= begin)]
-    weight[edges] = _NEVER_LATE_TIME
+    call = graph.head[edges]
+    edges = edges[(factors.free[call] > 0) & (graph.time[graph.edges.source[edges]] >= begin)]
+    call = graph.head[edges]
+    sooner = np.rint(factors.free[call] * (trace.end[call] - trace.start[call])).astype(np.int64)
+    weight[edges] = np.where(factors.free[call] >= 1.0, _NEVER_LATE_TIME, weight[edges] - sooner)
     return weight
 
 
@@ -232,7 +261,7 @@ def _of_launches(trace: Trace, graph: CriticalGraph, factors: Factors, edges: In
     return np.where(weight > own, (own * delay + (weight - own) * rest) / np.maximum(weight, 1), delay)
 
 
-def _length_until(cut: Intervals, time: Int64s) -> Int64s:
+def length_until(cut: Intervals, time: Int64s) -> Int64s:
     """Length of disjoint, ascending intervals before each time, ns."""
     before = np.concatenate([[0], np.cumsum(cut.end - cut.start)])
     place = np.searchsorted(cut.start, time, side="right") - 1
@@ -243,19 +272,31 @@ def _length_until(cut: Intervals, time: Int64s) -> Int64s:
     return np.where(place >= 0, inside, 0)
 
 
-class _Saved:
-    """Time that the calls of each thread would have saved until some time; exactly 0 for calls that no rule names."""
+def left_of_host(trace: Trace, factors: Factors) -> tuple[Floats, Floats]:
+    """The factor and the share that is not cut of each stretch of `host_time`: float64 [stretches]."""
+    time = host_time(trace)
+    left = np.where(time.row >= 0, factors.host[time.row], factors.outside) if len(time.row) else np.empty(0)
+    uncut, length = np.ones(len(time.row)), lengths(time)
+    for track, cut in factors.cut.items():
+        here = slice(int(time.offsets[track]), int(time.offsets[track + 1]))
+        begin, took = time.time[here], length[here].astype(np.int64)
+        gone = length_until(cut, begin + took) - length_until(cut, begin)
+        uncut[here] = 1.0 - gone / np.maximum(took, 1)
+    return left, uncut
 
-    def __init__(self, trace: Trace, factors: Factors) -> None:
-        self.time = host_time(trace)
-        row, begin, offsets = self.time.row, self.time.time, self.time.offsets
-        self.share = 1.0 - (np.where(row >= 0, factors.host[row], factors.outside) if len(row) else np.empty(0))
-        length = np.zeros(len(row))
-        length[:-1] = np.diff(begin)
-        length[offsets[1:][np.diff(offsets) > 0] - 1] = 0
-        self.before = np.concatenate([[0.0], np.cumsum(length * self.share)])
+
+class ShareOfHost:
+    """A share of each stretch of the host's time (float64 [stretches of `host_time`]), summed from the first on.
+
+    It is exactly 0 over stretches of share 0.
+    """
+
+    def __init__(self, time: innermost.Stretches, share: Floats) -> None:
+        self.time, self.share = time, share
+        self.before = np.concatenate([[0.0], np.cumsum(lengths(time) * share)])
 
     def until(self, track: Int32s, time: Int64s) -> Floats:
+        """The sum until some times on some tracks, ns; differences on one track mean something."""
         place = innermost.at(self.time, track, time)
         known = np.maximum(place, 0)
         if not len(self.share):
@@ -264,11 +305,19 @@ class _Saved:
         return np.where(place >= 0, inside, self.before[self.time.offsets[track]])
 
 
-def _durations(
+def lengths(time: innermost.Stretches) -> Floats:
+    """The length of each stretch, ns; 0 for the last of a track, which has no end."""
+    length = np.zeros(len(time.row))
+    length[:-1] = np.diff(time.time)
+    length[time.offsets[1:][np.diff(time.offsets) > 0] - 1] = 0
+    return length
+
+
+def _step_times(
     trace: Trace, graph: CriticalGraph, every: Steps, time: Int64s, follows: Bools | None = None
-) -> tuple[Int64s, int]:
-    """The steps' durations by the formula of `steps.device_steps`, with other times, and that of all of them."""
-    work = device_work(trace)
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Start and end of the steps by the formula of `steps.device_steps`, with other times, and the node at the end."""
+    work, node = device_work(trace), graph.step_end.astype(np.int64)
     start = (
         np.where(graph.step_start >= 0, time[graph.step_start], every.device.start) if len(time) else every.device.start
     )
@@ -279,11 +328,14 @@ def _durations(
     if (graph.step_end < 0).all():  # no host: all work is the one step's
         step[:] = 0
     of_step = np.flatnonzero(step >= 0)
+    of_host = end.copy()
     np.maximum.at(end, step[of_step], time[graph.end[of_step]])
-    result = np.empty(len(every), np.int64)
+    last = of_step[(time[graph.end[of_step]] == end[step[of_step]]) & (end > of_host)[step[of_step]]]
+    node[step[last][::-1]] = graph.end[last][::-1]
+    begun, ended = np.empty(len(every), np.int64), np.empty(len(every), np.int64)
     before = int(every.device.start[0]) if len(every) else 0
     for place in range(len(every)):
-        begun = before if follows is not None and follows[place] else max(int(start[place]), before)
-        before = max(int(end[place]), begun)
-        result[place] = before - begun
-    return result, before - int(every.device.start[0]) if len(every) else 0
+        begun[place] = before if follows is not None and follows[place] else max(int(start[place]), before)
+        before = ended[place] = max(int(end[place]), int(begun[place]))
+    node[ended > end] = NONE
+    return begun, ended, node
