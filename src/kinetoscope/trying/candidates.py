@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.plan import Plan
 from kinetoscope.compare.trials.runs import TimedRun
 from kinetoscope.compare.trials.tried import TrialRow
 from kinetoscope.errors import UsageError, nearest
@@ -48,7 +48,7 @@ def candidates(
     options: TryOptions,
     trials: Mapping[str, Trial],
     first: TimedRun,
-    advice: Advice | None,
+    planned: Plan | None,
 ) -> Candidates:
     """Choose.
 
@@ -56,10 +56,10 @@ def candidates(
         options: of the user.
         trials: all that there are.
         first: the run in which the trials only looked.
-        advice: about the recorded window; None if there is none.
+        planned: the findings about the recorded window in the order of their plan; None if there is none.
     """
     looks = first.changes
-    findings = advice.findings if advice is not None else ()
+    findings = planned.advice.findings if planned is not None else ()
     promised = {name: tuple(each for each in findings if each.code in trial.answers) for name, trial in trials.items()}
     rows, chosen = [], []
     for name, trial in trials.items():
@@ -69,8 +69,8 @@ def candidates(
         elif outcome[0]:
             codes = tuple(dict.fromkeys(each.code for each in promised[name]))
             rows.append(TrialRow(trial=name, title=trial.title, outcome=outcome[0], why=outcome[1], codes=codes))
-    places = {each.code: place for place, each in reversed([*enumerate(findings)])}
-    chosen.sort(key=lambda name: min((places[each.code] for each in promised[name]), default=len(findings)))
+    places = {step.code: place for place, step in reversed([*enumerate(planned.steps if planned is not None else ())])}
+    chosen.sort(key=lambda name: min((places.get(each.code, len(places)) for each in promised[name]), default=len(places)))
     order = [*((variant.name,) for variant in options.variants), *_with_pairs(chosen, trials, looks, options)]
     return Candidates(tuple(order), tuple(rows), promised)
 

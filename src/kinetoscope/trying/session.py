@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.advisor.advice import Advice, advise
+from kinetoscope.advisor import plan as plans
+from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.history import machine_of, remember
 from kinetoscope.compare.trials.learned import records_of
@@ -113,8 +114,9 @@ class TrySession:
             step = first.typical / 1e9
             asked = LEADING + min(max(_STEPS, math.ceil(_SECONDS / step)), _MOST_STEPS)
             self._steps = min(asked, len(first.steps)) if len(first.steps) < LEADING + _STEPS else asked
-        self.advice = self._advice("baseline")
-        self.candidates = candidates(self.options, self.trials, first, self.advice)
+        planned = self._plan("baseline")
+        self.advice = planned.advice if planned is not None else None
+        self.candidates = candidates(self.options, self.trials, first, planned)
         self._promised[()] = self.candidates.promised
         self._recorded[()] = self.advice.step if self.advice is not None else 0.0
 
@@ -282,21 +284,21 @@ class TrySession:
 
     # --- choices
 
-    def _advice(self, name: str) -> Advice | None:
-        """The findings about a recorded window."""
+    def _plan(self, name: str) -> plans.Plan | None:
+        """The findings about a recorded window, in the order in which to act on them."""
         try:
-            return advise(read(self.folder / "traces" / _file_name(name)))
+            return plans.plan(read(self.folder / "traces" / _file_name(name)))
         except KinetoscopeError as error:
             self._notes.append(Note("NO_WINDOW", f"No window of {name} was recorded, so no finding asks: {error}."))
             return None
 
     def _more(self, kept: Changes) -> Sequence[Changes]:
         """What a recording with the kept changes asks for, that the first one did not: one fix makes another matter."""
-        advice = self._advice("+".join(kept))
-        if advice is None or self.options.variants:
+        planned = self._plan("+".join(kept))
+        if planned is None:
             return ()
-        now = candidates(self.options, self.trials, self._first, advice)
-        self._promised[kept], self._recorded[kept] = now.promised, advice.step
+        now = candidates(self.options, self.trials, self._first, planned)
+        self._promised[kept], self._recorded[kept] = now.promised, planned.advice.step
         named = {row.trial for row in now.rows}
         new = [each for each in now.order if each not in self.candidates.order]
         self.candidates = Candidates(
@@ -387,7 +389,7 @@ class TrySession:
             codes=tuple(dict.fromkeys(each.code for each in findings)),
             promised_low=round(sum(each.stake.low for each in findings)) if findings else None,
             promised_high=round(sum(each.stake.high for each in findings)) if findings else None,
-            recorded_step=round(self._recorded[comparison.base]) if findings else None,
+            recorded_step=round(self._recorded.get(comparison.base, 0.0)) if findings else None,
         )
         if comparison.change is None:
             return dataclasses.replace(row, outcome="no effect" if comparison.idle else "failed")
