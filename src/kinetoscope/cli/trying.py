@@ -64,7 +64,8 @@ def run(arguments: list[str]) -> int:
         remember=args.remember,
         resume=bool(args.resume),
     )
-    signal.signal(signal.SIGTERM, _interrupted)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
     with trial_screen.shown() as watch:
         session = TrySession(options, watch)
         session.survey()

@@ -70,7 +70,9 @@ def candidates(
             codes = tuple(dict.fromkeys(each.code for each in promised[name]))
             rows.append(TrialRow(trial=name, title=trial.title, outcome=outcome[0], why=outcome[1], codes=codes))
     places = {step.code: place for place, step in reversed([*enumerate(planned.steps if planned is not None else ())])}
-    chosen.sort(key=lambda name: min((places.get(each.code, len(places)) for each in promised[name]), default=len(places)))
+    chosen.sort(
+        key=lambda name: min((places.get(each.code, len(places)) for each in promised[name]), default=len(places))
+    )
     order = [*((variant.name,) for variant in options.variants), *_with_pairs(chosen, trials, looks, options)]
     return Candidates(tuple(order), tuple(rows), promised)
 

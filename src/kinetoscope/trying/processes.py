@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 _MARK: Final = "KINETOSCOPE_TRIAL_RUN"
 """The variable by which the processes of a run are known, whatever group or parent they have."""
@@ -64,17 +64,22 @@ def run_once(
     marked = {**environment, _MARK: mark}
     began = time.monotonic()
     with log.open("wb") as output:
-        started = [subprocess.Popen(command, env=marked, stdin=subprocess.DEVNULL, stdout=output, stderr=output)]
+        started = [_started(command, marked, output)]
         try:
             if load:
-                started.append(
-                    subprocess.Popen(load, env=marked, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-                )
+                started.append(_started(load, marked, output))
             code = _waited(started[0], began + limit)
             seconds = time.monotonic() - began
         finally:
             left = end_all(mark, started)
     return Ended(code, seconds, last_line(log), left if code is not None else 0)
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str], output: BinaryIO) -> subprocess.Popen[bytes]:
+    """A command that runs in a session of its own: Ctrl-C is for whoever ends it."""
+    return subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+    )
 
 
 def _waited(process: subprocess.Popen[bytes], until: float) -> int | None:
@@ -93,6 +98,9 @@ def end_all(mark: str, started: Sequence[subprocess.Popen[bytes]]) -> int:
         for pid in there:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
+        for each in started:
+            with contextlib.suppress(OSError):  # where no system tells the environment of processes
+                os.killpg(each.pid, number)
         last = time.monotonic() + _GRACE_SECONDS
         while there and time.monotonic() < last:
             for each in started:
