@@ -142,7 +142,7 @@ if kind == "plain":
     assert "forward" not in net.state_dict()
 """
 
-WHY = {
+WHY: dict[str, list[list[str] | None]] = {
     "plain": [[], [], ["no convolution of pictures has weights in another layout"]],
     "half": [[], ["the model's parameters are not all in FP32"], None],
     "cast": [[], ["autocast is on already"], None],

@@ -149,3 +149,30 @@ def test_ranks_make_the_same_changes(tmp_path: Path) -> None:
         assert note["compile"]["facts"]["inner"] == ".module"
         assert note["compile"]["facts"]["graphs"] >= 1
     assert (tmp_path / "weights0").read_text() == (tmp_path / "weights1").read_text()
+
+
+COMPILED = """
+import torch
+from torch._dynamo.utils import counters, get_compilation_metrics
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+whole, placed = torch.compile(net, backend="eager"), torch.nn.Linear(4, 1)
+placed.compile(backend="eager")
+optimizer = torch.optim.SGD([*net.parameters(), *placed.parameters()], 0.01)
+@torch.compile(backend="eager")
+def loss_of(module, x):
+    return module(x).square().mean()
+x = torch.ones(3, 4)
+for _ in range(5):
+    (whole(x).mean() + placed(x).mean() + loss_of(net, x)).backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+    net.eval()
+    whole(x), loss_of(net, x)
+    net.train()
+print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]), len(get_compilation_metrics()))
+"""
+
+
+def test_a_look_makes_nothing_compile_again(tmp_path: Path) -> None:
+    plain = attached(COMPILED, tmp_path, ["debug"])
+    assert attached(COMPILED, tmp_path, acts=[]).out == plain.out
