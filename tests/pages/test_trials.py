@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kinetoscope.notes import Note
-from kinetoscope.pages.answers.trials import duration, of_tried, percent, sentence
+from kinetoscope.pages.answers.trial_words import duration, percent, sentence
+from kinetoscope.pages.answers.trials import of_tried
 from kinetoscope.pages.blocks import CodeBlock, NoteBlock
 from kinetoscope.schema import Result
 from kinetoscope.screens.terminal import lines

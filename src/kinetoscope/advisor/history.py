@@ -15,9 +15,9 @@ import platform
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.views.sentences import EMPTY, Sentence, join, measured, say
@@ -83,7 +83,7 @@ def _processor() -> str:
 
 
 def history_file() -> Path | None:
-    """Where it is, whether it exists or not; None where there shall be none."""
+    """The file, whether it exists or not; None where there shall be none."""
     if os.environ.get(OPT_OUT, "") not in ("", "0"):
         return None
     with suppress(RuntimeError):  # no home
@@ -141,17 +141,15 @@ def _record(line: str) -> TrialRecord | None:
     """The trial of a line; None of what is none."""
     try:
         values = json.loads(line)
-        codes = values["codes"]
-        known: dict[str, Any] = {each.name: values[each.name] for each in fields(TrialRecord) if each.name in values}
+        record = TrialRecord(**{**values, "codes": tuple(values["codes"])})
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    texts = (known.get("trial"), known.get("outcome", ""), known.get("machine", ""), known.get("date", ""), *codes)
-    shares = [known.get(name) for name in ("promised_low", "promised_high")]
-    came = [known.get(name) for name in ("brought", "brought_low", "brought_high")]
-    fits = isinstance(codes, list) and all(isinstance(each, str) for each in texts)
-    if not fits or not all(map(_is_share, (*shares, *(each for each in came if each is not None)))):
-        return None
-    return TrialRecord(**{**known, "codes": tuple(codes)})
+    texts = (record.trial, record.outcome, record.machine, record.date, *record.codes)
+    came = (record.brought, record.brought_low, record.brought_high)
+    shares = (record.promised_low, record.promised_high, *(each for each in came if each is not None))
+    is_list = isinstance(values["codes"], list)
+    fits = is_list and all(isinstance(each, str) for each in texts) and all(map(_is_share, shares))
+    return record if fits else None
 
 
 def _is_share(value: object) -> bool:
@@ -169,13 +167,16 @@ def record_of(code: str, known: Sequence[TrialRecord]) -> Sentence:
     mine = [record for record in known if code in record.codes]
     if not mine:
         return EMPTY
-    words = Counter(record.word for record in mine)
     machines = len({record.machine for record in mine})
     times = measured(len(mine)).words({1: "once", 2: "twice"}.get(len(mine), f"{len(mine)} times"))
     on = say(", on {machines} machines", machines=measured(machines)) if machines > 1 else EMPTY
-    if len(words) == 1:
-        word = "it failed" if words["failed"] else next(iter(words))
-        each = say("each time {word}" if len(mine) > 1 else "{word}", word=word)
-    else:
-        each = join([say("{count} {word}", count=measured(words[word]), word=word) for word in sorted(words)], ", ")
+    each = _counted(Counter(record.word for record in mine))
     return say("Tried here {times}{on}: {each}.", times=times, on=on, each=each)
+
+
+def _counted(words: Counter[str]) -> Sentence:
+    """`as promised`, `each time less than promised`, `2 as promised, 1 failed`."""
+    if len(words) > 1:
+        return join([say("{count} {word}", count=measured(words[word]), word=word) for word in sorted(words)], ", ")
+    word = "it failed" if words["failed"] else next(iter(words))
+    return say("each time {word}" if words.total() > 1 else "{word}", word=word)

@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _trials(args: argparse.Namespace, *, screen: bool) -> int:
-    """What came of the trials in a folder."""
+    """Write the result of the trials in a folder."""
     from kinetoscope.cli.shared.output import deliver, width_of, write_lines
     from kinetoscope.compare.trials.tried import load
     from kinetoscope.pages.answers.trials import of_tried

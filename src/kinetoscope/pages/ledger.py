@@ -21,9 +21,9 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages import CHOSEN
+from kinetoscope.pages.answers.trial_words import sentence as sentence_of_tried
 from kinetoscope.pages.answers.trials import blocks_of_tried
 from kinetoscope.pages.answers.trials import notes as notes_of_tried
-from kinetoscope.pages.answers.trials import sentence as sentence_of_tried
 from kinetoscope.pages.blocks import (
     Bar,
     BarsBlock,
@@ -108,7 +108,7 @@ def page(
 
 
 def _trials(path: str) -> tuple[Sentence, tuple[Block, ...], tuple[str, ...]]:
-    """What came of the trials of which this is a run: a sentence, blocks, notes; nothing of any other run."""
+    """A sentence, blocks and notes on the trials of which this is a run; nothing of any other run."""
     if is_url(path):
         return EMPTY, (), ()
     try:

@@ -1,4 +1,4 @@
-"""What a person sees while `kinetoscope try` runs: how far it is, what is gained so far, and the trials that are done.
+"""The screen while `kinetoscope try` runs: how far it is, what is gained so far, and the trials that are done.
 
 On a terminal it is a small screen on standard error that is drawn anew and disappears again; elsewhere, a line for each
 trial that is done. On standard output, what would be tried, and what came of it.
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from kinetoscope.cli.shared.output import width, write_lines
 from kinetoscope.compare.trials.tried import TrialRow, Tried, names_of
-from kinetoscope.pages.answers.trials import duration, of_list, of_tried, signed_percent, table
+from kinetoscope.pages.answers.trial_table import table
+from kinetoscope.pages.answers.trial_words import duration, signed_percent
+from kinetoscope.pages.answers.trials import of_list, of_tried
 from kinetoscope.screens.terminal import MAX_PROSE_CELLS, grid_lines, lines
 from kinetoscope.trying.progress import Progress, Watch
 from kinetoscope.views import numbers
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 _REFRESH: Final = 0.5
 _BAR_CELLS: Final = 40
-_LINES_BESIDE: Final = 8
+_OTHER_LINES: Final = 8
 """Lines of a screen that are none of the table's rows, with one for the command that was typed."""
 
 
@@ -151,7 +153,7 @@ def screen_lines(progress: Progress, seconds: float, room: int, height: int) -> 
     if progress.step:
         drawn.append(plain(middle(printable(_so_far(progress)), prose), "dim"))
     rows = tuple(replace(row, why="", on_top_of=(), pays_after=None) for row in progress.rows)
-    rows = rows[max(len(rows) - max(height - _LINES_BESIDE, 1), 0) :]
+    rows = rows[max(len(rows) - max(height - _OTHER_LINES, 1), 0) :]
     tables = [*table(Tried(command=(), trials=rows, step=round(progress.step)))]
     return [*drawn, *(line for block in tables for line in (plain(), *grid_lines(block, room)))]
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-_MOST: Final = 1 << 62
+_MAX_NUMBER: Final = 1 << 62
 """A whole number beyond it fits into no column."""
 
 
@@ -41,20 +41,24 @@ def _plain(value: Any) -> Any:
 
 
 def _is_of(value: Any, hint: Any) -> bool:
-    parts = typing.get_args(hint)
-    origin = typing.get_origin(hint)
+    """Test for a value of a declared kind."""
+    parts, origin = typing.get_args(hint), typing.get_origin(hint)
     if origin is typing.Literal:
         return isinstance(value, str) and value in parts
     if origin in (typing.Union, types.UnionType):
         return any(_is_of(value, part) for part in parts)
     if origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        if parts[-1] is Ellipsis:
-            return all(_is_of(each, parts[0]) for each in value)
-        return len(value) == len(parts) and all(map(_is_of, value, parts))
-    if hint in (int, float):
-        kinds = (int, float) if hint is float else (int,)
-        is_number = isinstance(value, kinds) and not isinstance(value, bool)
-        return is_number and math.isfinite(value) and abs(value) <= _MOST
-    return isinstance(value, hint)
+        return isinstance(value, tuple) and _are_of(value, parts)
+    return _is_number(value, hint) if hint in (int, float) else isinstance(value, hint)
+
+
+def _are_of(values: tuple[Any, ...], parts: tuple[Any, ...]) -> bool:
+    if parts[-1] is Ellipsis:
+        parts = (parts[0],) * len(values)
+    return len(values) == len(parts) and all(map(_is_of, values, parts))
+
+
+def _is_number(value: Any, hint: type) -> bool:
+    kinds = (int, float) if hint is float else (int,)
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and abs(value) <= _MAX_NUMBER

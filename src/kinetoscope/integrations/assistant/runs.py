@@ -67,8 +67,8 @@ class Folders:
 
     def trials(self) -> list[str]:
         """The folders of `kinetoscope try` below the folders, as `place` takes them, by their newest runs."""
-        found = (folder_of(run.files.path) for run in self.runs())
-        inside = (each for each in dict.fromkeys(found) if each is not None and self._is_inside(each))
+        folders = (folder_of(run.files.path) for run in self.runs())
+        inside = (each for each in dict.fromkeys(folders) if each is not None and self._is_inside(each))
         return [
             next(str(each.relative_to(root)) for root in self._roots if root in (each, *each.parents))
             for each in inside

@@ -72,8 +72,8 @@ def _about(trial: Any) -> dict[str, Any]:
 
 
 def _answer(tried: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What came of it in a sentence, a row for each trial, how to keep it."""
-    from kinetoscope.pages.answers.trials import sentence
+    """The gain in a sentence, a row for each trial, how to keep it."""
+    from kinetoscope.pages.answers.trial_words import sentence
 
     patch = [clean(line, MAX_LEVELS) for line in tried.patch.splitlines()[:_MAX_PATCH_LINES]]
     edits = [
