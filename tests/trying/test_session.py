@@ -210,3 +210,39 @@ def test_a_noisy_machine_is_said_before_a_table_of_chance(tmp_path: Path) -> Non
     said = refused(tmp_path, text, variants=[setting("NAP=0.005")], allow=())
     assert "nothing can be told on this machine now" in said
     assert os.environ.get("KINETOSCOPE_TRIAL") is None
+
+
+SERVER = """
+import os, time, torch
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+model = torch.nn.Linear(8, 8)
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        time.sleep(0.01)
+        with torch.no_grad():
+            model(torch.ones(1, 8))
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_): pass
+server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+open({port!r}, "w").write(str(server.server_port))
+server.serve_forever()
+"""
+LOAD = """
+import time, urllib.request
+while True:
+    try:
+        urllib.request.urlopen("http://127.0.0.1:" + open({port!r}).read()).read()
+    except OSError:
+        time.sleep(0.05)
+"""
+
+
+def test_a_server_with_its_load(tmp_path: Path) -> None:
+    port = str(tmp_path / "port")
+    load = (sys.executable, "-c", LOAD.format(port=port))
+    session = surveyed(tmp_path, SERVER.format(port=port), load=load)
+    session.measure_noise()
+    result = session.result()
+    assert (result.by_calls, result.loss) == (True, "unknown")
+    assert result.step > 0.01e9

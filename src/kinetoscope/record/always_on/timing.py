@@ -187,6 +187,7 @@ class TimedSteps:
         self._before = _Usage()
         self._after: _Usage | None = None
         self._is_over = False
+        self._lock = threading.Lock()
         self._pid = os.getpid()
         atexit.register(self._program_ended)
 
@@ -204,18 +205,18 @@ class TimedSteps:
             self._one_less()
 
     def called(self, module: torch.nn.Module | None) -> None:
-        """A call that begins a step is about to run. Steps of other threads than the main one are not timed."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        if self._recording is None:
-            self._timed()
-        else:
+        """A call that begins a step is about to run, on whatever thread: a step is then what all of them take."""
+        with self._lock:
+            if self._recording is None:
+                self._timed()
+            else:
+                self._one_less()
+        if self._recording is not None:
             self._recording.called(module)
-            self._one_less()
 
     def returned(self, module: torch.nn.Module | None) -> None:
         """A call that began a step has ended."""
-        if self._recording is not None and threading.current_thread() is threading.main_thread():
+        if self._recording is not None:
             self._recording.returned(module)
 
     def begin_timed(self) -> None:
