@@ -9,7 +9,7 @@ from kinetoscope.compare.trials.tried import TrialRow
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class TrialProgress:
     """How far it is.
 
     Attributes:
@@ -35,8 +35,8 @@ class Progress:
     rows: tuple[TrialRow, ...] = ()
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[TrialProgress], None]
 
 
-def unwatched(_: Progress) -> None:
+def unwatched(_: TrialProgress) -> None:
     """Nobody looks."""

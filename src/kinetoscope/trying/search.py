@@ -20,21 +20,23 @@ from kinetoscope.compare.trials.runs import TimedRun
 Changes = tuple[str, ...]
 """Names of the trials that change the process, in order; () is the program as it is."""
 
-_CLEARLY_SLOWER: Final = 0.05
-_OUT_AFTER: Final = 3
+_SLOWER_SHARE: Final = 0.05
+"""Share by which a candidate that is out after two rounds was slower in both."""
+
+_MIN_ROUNDS: Final = 3
 """Rounds after which a candidate is out that was not faster in each of them."""
 
-_NOISY: Final = 0.1
+_NOISY_SHARE: Final = 0.1
 _MORE_ROUNDS: Final = 3
 """So many more rounds are run where the runs of the base are further apart than this share."""
 
-_DISTURBED: Final = 1.5
+_DISTURBED_RATIO: Final = 1.5
 """A run whose step is so many times off the other runs of its setup is run again."""
 
-_AGAIN: Final = 2
+_MAX_REPEATS: Final = 2
 """Times that a disturbed run is run again at most."""
 
-_SHORTER_SINCE: Final = 1.5
+_SHORTER_RATIO: Final = 1.5
 """A candidate that brought nothing is tried again once the step has become so many times shorter since."""
 
 
@@ -134,7 +136,7 @@ class Search:
                 order += [each for each in self.more(self.kept) if each not in order]
         now = self._step_now()
         for candidate in order:
-            again = steps.get(candidate, 0.0) > _SHORTER_SINCE * now and not set(candidate) & set(self.kept)
+            again = steps.get(candidate, 0.0) > _SHORTER_RATIO * now and not set(candidate) & set(self.kept)
             if again and self._may_gain(candidate):
                 self._try(candidate, steps)
         self._take_away()
@@ -143,7 +145,7 @@ class Search:
         new = tuple(each for each in candidate if each not in self.kept)
         if not new:
             return
-        if not self.has_time(2 * _OUT_AFTER):
+        if not self.has_time(2 * _MIN_ROUNDS):
             self.skipped.append(candidate)
             return
         rest = tuple(each for each in self.kept if not any(self.conflicts(each, other) for other in new))
@@ -180,14 +182,14 @@ class Search:
             change = paired(*([run.typical for run in side] for side in runs))
             if _is_out(change, [run.typical for run in runs[0]], [run.typical for run in runs[1]]):
                 break
-            if number == self.rounds and noise([run.typical for run in runs[0]]) > _NOISY:
+            if number == self.rounds and noise([run.typical for run in runs[0]]) > _NOISY_SHARE:
                 last += _MORE_ROUNDS
         return Comparison(base, new, tuple(runs[0]), tuple(runs[1]), change)
 
     def undisturbed(self, changes: Changes, stage: str, number: int, before: Sequence[TimedRun]) -> TimedRun:
         """A run of a setup, made again if it is far off the runs before it: something else had the machine."""
         run = self.measure(changes, stage, number)
-        for again in range(_AGAIN):
+        for again in range(_MAX_REPEATS):
             if run.problem or not before or not _is_off(run.typical, [each.typical for each in before]):
                 break
             other = self.measure(changes, f"{stage} again {again + 1}", number)
@@ -246,14 +248,14 @@ def _of_runs(base: Changes, new: Changes, of_base: Iterable[TimedRun], of_new: I
 
 
 def _is_out(change: PairedChange, base: Sequence[float], new: Sequence[float]) -> bool:
-    if change.rounds == _OUT_AFTER - 1:
-        return all(other > (1 + _CLEARLY_SLOWER) * one for one, other in zip(base, new, strict=True))
-    return change.rounds >= _OUT_AFTER and not change.is_shorter
+    if change.rounds == _MIN_ROUNDS - 1:
+        return all(other > (1 + _SLOWER_SHARE) * one for one, other in zip(base, new, strict=True))
+    return change.rounds >= _MIN_ROUNDS and not change.is_shorter
 
 
 def _is_off(value: float, others: Sequence[float]) -> bool:
     middle = sorted(others)[len(others) // 2]
-    return value > _DISTURBED * middle or middle > _DISTURBED * value
+    return value > _DISTURBED_RATIO * middle or middle > _DISTURBED_RATIO * value
 
 
 def noise(base: Sequence[float]) -> float:

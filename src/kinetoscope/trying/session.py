@@ -28,14 +28,14 @@ from kinetoscope.notes import Note
 from kinetoscope.reading import read
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.timing import NOTES
-from kinetoscope.record.session.child_config import Plan, TimingPlan
+from kinetoscope.record.session.child_config import RecordPlan, TimingPlan
 from kinetoscope.record.session.launching import environment_of
 from kinetoscope.record.trials import by_name
 from kinetoscope.record.trials.trial import Trial
 from kinetoscope.trying.candidates import Candidates, candidates, known
-from kinetoscope.trying.options import TryOptions, Variant
+from kinetoscope.trying.options import TryOptions, UserVariant
 from kinetoscope.trying.processes import run_once
-from kinetoscope.trying.progress import Progress, Watch, unwatched
+from kinetoscope.trying.progress import TrialProgress, Watch, unwatched
 from kinetoscope.trying.search import Changes, Comparison, Search, noise
 from kinetoscope.trying.store import RunStore
 
@@ -230,7 +230,7 @@ class TrySession:
         control = self.folder / ".kinetoscope" / f"{self._store.count}"
         shutil.rmtree(control, ignore_errors=True)
         trace = self.folder / "traces" / _file_name(name)
-        plan = Plan(
+        plan = RecordPlan(
             dir=str(trace),
             control=str(control),
             steps_by=options.steps_by,
@@ -356,7 +356,7 @@ class TrySession:
         now = search.tried[-1].of_base[-1].typical if search and search.tried and search.tried[-1].of_base else 0.0
         planned = max(self.planned, self._store.count + 1) if self.candidates.order else 0
         self.watch(
-            Progress(
+            TrialProgress(
                 doing=self._doing,
                 runs=self._store.count,
                 planned=planned,
@@ -519,7 +519,7 @@ def try_changes(
     Args:
         command: that starts the program: `["python", "train.py"]`.
         folder: where results, traces and logs go; "": `tries/NAME-TIME`.
-        watch: is called with a `Progress` before each run.
+        watch: is called with a `TrialProgress` before each run.
         options: other fields of `TryOptions`.
 
     Raises:
@@ -563,4 +563,4 @@ def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "+-_." else "-" for letter in name)[:100] or "-"
 
 
-__all__ = ["TrySession", "Variant", "default_folder", "try_changes"]
+__all__ = ["TrySession", "UserVariant", "default_folder", "try_changes"]
