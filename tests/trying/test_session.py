@@ -12,7 +12,7 @@ import pytest
 
 from kinetoscope.compare.trials.tried import TrialRow, Tried, from_json, load
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.trying import session as driver
+from kinetoscope.trying import runner
 from kinetoscope.trying.options import TryOptions, UserVariant
 from kinetoscope.trying.progress import TrialProgress, Watch, unwatched
 from kinetoscope.trying.session import TrySession
@@ -81,8 +81,8 @@ def refused(tmp_path: Path, text: str, **more: Any) -> str:
 
 
 def test_each_variant_has_its_outcome_and_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_LIMIT_SECONDS", 15.0)
-    monkeypatch.setattr(driver, "_LIMIT_TIMES", 0.0)
+    monkeypatch.setattr(runner, "_LIMIT_SECONDS", 15.0)
+    monkeypatch.setattr(runner, "_LIMIT_TIMES", 0.0)
     hang = "if number == 5 and os.environ.get('HANG'):\n        time.sleep(600)\n    loss.backward()"
     text = TRAIN.replace("loss.backward()", hang)
     heard: list[TrialProgress] = []

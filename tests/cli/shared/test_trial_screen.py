@@ -24,7 +24,7 @@ HALF = TrialProgress(
     seconds_left=100.0,
     step=84.5 * MS,
     step_now=31.2 * MS,
-    kept=("workers", "threads"),
+    accepted=("workers", "threads"),
     rows=DONE,
 )
 
@@ -56,12 +56,12 @@ def test_before_anything_is_known_nothing_is_claimed() -> None:
         "recording the program as it is",
         "0 runs · 5 s",
     ]
-    assert text_of(replace(HALF, kept=(), rows=()))[2:] == ["a step takes 84.5 ms; nothing is kept so far"]
+    assert text_of(replace(HALF, accepted=(), rows=()))[2:] == ["a step takes 84.5 ms; nothing is kept so far"]
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 120])
 def test_the_screen_fits_a_terminal(width: int) -> None:
-    hostile = replace(HALF, doing=HOSTILE, kept=(HOSTILE,), rows=tuple(replace(row, trial=HOSTILE) for row in DONE))
+    hostile = replace(HALF, doing=HOSTILE, accepted=(HOSTILE,), rows=tuple(replace(row, trial=HOSTILE) for row in DONE))
     for progress in (HALF, hostile) if width > 30 else ():
         drawn = screen_lines(progress, 0.0, width, 12)
         assert len(drawn) <= 12

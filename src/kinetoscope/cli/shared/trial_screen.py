@@ -173,8 +173,8 @@ def _bar(progress: TrialProgress, seconds: float, most: int) -> Line:
 
 
 def _so_far(progress: TrialProgress) -> str:
-    if not progress.kept or not progress.step_now:
+    if not progress.accepted or not progress.step_now:
         return f"a step takes {numbers.shown(progress.step, 'ns')}; nothing is kept so far"
     change = signed_percent(progress.step_now / progress.step - 1)
     steps = f"{numbers.shown(progress.step, 'ns')} → {numbers.shown(progress.step_now, 'ns')}"
-    return f"a step: {steps} ({change}) with {names_of(progress.kept)}"
+    return f"a step: {steps} ({change}) with {names_of(progress.accepted)}"
