@@ -3,6 +3,7 @@
 from typing import Literal
 
 from kinetoscope.advisor.advice import advise as advise
+from kinetoscope.advisor.plan import plan as plan
 from kinetoscope.analyses import ANALYSES as ANALYSES
 from kinetoscope.compare.delivery import delivery as delivery
 from kinetoscope.compare.diff.diff import diff as diff
