@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinetoscope
-from kinetoscope.advisor.advice import _joined, advise
+from kinetoscope.advisor.advice import advise
 from kinetoscope.advisor.finding import Confidence, Finding, Stake
+from kinetoscope.advisor.join_ranks import joined_findings
 from kinetoscope.advisor.laws import StepTime
 from kinetoscope.advisor.run_rules import rank_findings
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge, union
@@ -81,7 +82,7 @@ def test_a_finding_of_several_ranks_promises_no_more_than_the_thing_takes(claims
         for rank, claim in enumerate(claims)
         for each in rank_findings([replace(claim, takes=claim.takes or 0.0)], step)
     ]
-    for one in _joined(of_ranks, len(claims), float(STEP)):
+    for one in joined_findings(of_ranks, len(claims), float(STEP)):
         assert one.takes is not None
         assert one.stake.low <= one.stake.high <= one.takes + ROUNDING
 

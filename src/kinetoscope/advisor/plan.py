@@ -12,6 +12,7 @@ import polars as pl
 
 from kinetoscope import dispatch
 from kinetoscope.advisor.advice import OF_RANKS, Advice, advice_from, advice_questions, job_view
+from kinetoscope.advisor.evidence.stakes import WELL_BELOW
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.join_ranks import findings_of_ranks, joined_findings
 from kinetoscope.model.critical_path.path import CAUSES
@@ -20,7 +21,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
-from kinetoscope.views.sentences import EMPTY, Sentence, cell, say
+from kinetoscope.views.sentences import EMPTY, Sentence, cell, join, say
 
 RESULT = Schema(
     Column("number", pl.Int64, "Place in the plan, from 1 on."),
@@ -28,7 +29,7 @@ RESULT = Schema(
     Column("key", pl.String, "Which of several findings of the rule: the name of an operator, a source line."),
     Column("title", pl.String, "What is wrong."),
     Column("certainty", pl.String, "sure, likely or guess, as in `advise`."),
-    Column("takes", pl.Int64, "Time of a step that the named thing takes; null where no time is meant.", "ns"),
+    Column("device_time", pl.Int64, "Device time of a step that goes with it at most, after those before it.", "ns"),
     Column("saves_low", pl.Int64, "How much shorter an average step becomes by it after those before it: least.", "ns"),
     Column("saves_high", pl.Int64, "The same: most.", "ns"),
     Column("alone_low", pl.Int64, "How much shorter it would become by this alone: at least.", "ns"),
@@ -71,6 +72,7 @@ class PlanStep:
         alone: what it saves of an average step if nothing else is done, ns.
         after: what it saves after those before it.
         remaining: the average step then, ns.
+        device: the device time of it that goes with the step of the plan at most, ns.
         causes: what the replayed step is made of then, ns by `CAUSES`.
     """
 
@@ -78,6 +80,7 @@ class PlanStep:
     alone: Stake
     after: Stake
     remaining: Stake
+    device: float
     causes: tuple[float, ...]
 
     @property
@@ -142,7 +145,7 @@ class Plan:
         last = len(self.steps)
         low, high = (cell(self.result, f"remains_{end}", number=last) for end in ("low", "high"))
         remains = say("{low}", low=low) if low.text == high.text else say("{low} to {high}", low=low, high=high)
-        limit = self.limit_after(last)
+        limit = self._limit(last)
         return say(
             "With {changes} a step takes {remains}{instead}{limit}.",
             changes=_changes(self.result, last),
@@ -154,7 +157,23 @@ class Plan:
         )
 
     def limit_after(self, number: int) -> Sentence:
-        """`then the host is the limit: 61.0 ms of 70.7 ms`, after the step of this number; "" where it is not known."""
+        """`then the limit is the host: 61.0 ms of 70.7 ms`, after the step of this number; "" where it is not known.
+
+        With the device time that goes where the step gains much less.
+        """
+        step = self.steps[number - 1]
+        if not step.limit:
+            return EMPTY
+        less = EMPTY
+        if step.after.high < WELL_BELOW * step.device:
+            less = say(
+                "of {goes} less device time a step gains {most} at most: ",
+                goes=cell(self.result, "device_time", number=number),
+                most=cell(self.result, "saves_high", number=number),
+            )
+        return join([less, self._limit(number)], "")
+
+    def _limit(self, number: int) -> Sentence:
         step = self.steps[number - 1]
         if not step.limit:
             return EMPTY
@@ -205,11 +224,13 @@ def plan_from(job: Job, select: Selection, only: Sequence[int] | None, answers: 
     """The plan that follows from the answers to `advice_questions`, asked with `planned`."""
     advice, frame = advice_from(job, select, only, answers), answers[OF_RANKS].frame
     ranks = frame.get_column("rank").n_unique() if only is None else len({*frame.get_column("rank")} & {*only})
-    after, alone = (_joined(frame, ranks, *ends) for ends in (("least", "most"), ("alone_low", "alone_high")))
-    by_key = {(each.code, each.key): each for each in advice.timed}
+    after, alone, device = (
+        _joined(frame, ranks, *ends) for ends in (("least", "most"), ("alone_low", "alone_high"), ("device", "device"))
+    )
+    by_key = {(each.code, each.key): each for each in advice.timed if each.change or (each.code, each.key) in after}
     recorded = _Recorded.of(frame)
     ordered = sorted((which for which in after if which in by_key), key=lambda which: (recorded.place(which), *which))
-    own = [(by_key[which], alone[which], after[which]) for which in ordered]
+    own = [(by_key[which], alone[which], after[which], device[which].high) for which in ordered]
     others = [each for which, each in by_key.items() if which not in after]
     least = job_view(job, select, advice.program, answers).step_time.least if len(job.ranks) > 1 else 0.0
     return Plan(advice, tuple(_steps(advice.step, least, _merged(own, others), recorded)), recorded.causes(()))
@@ -266,8 +287,8 @@ class _Recorded:
         )
 
 
-_Entry = tuple[Finding, Stake, Stake]
-"""A finding, and what it saves alone and after others."""
+_Entry = tuple[Finding, Stake, Stake, float]
+"""A finding, what it saves alone and after others, and the device time that goes with it."""
 
 
 def _joined(frame: pl.DataFrame, ranks: int, low: str, high: str) -> dict[tuple[str, str], Stake]:
@@ -285,22 +306,22 @@ def _merged(own: Sequence[_Entry], others: Sequence[Finding]) -> Iterator[_Entry
     for entry in own:
         while waiting and waiting[0].stake.middle > entry[2].middle:
             each = waiting.pop(0)
-            yield each, each.stake, each.stake
+            yield each, each.stake, each.stake, 0.0
         yield entry
-    yield from ((each, each.stake, each.stake) for each in waiting)
+    yield from ((each, each.stake, each.stake, 0.0) for each in waiting)
 
 
 def _steps(step: float, least: float, entries: Iterator[_Entry], recorded: _Recorded) -> Iterator[PlanStep]:
     """The steps of a plan with what remains after each: never less than `least`, nor than nothing."""
     low = high = step
     done = []
-    for finding, alone, after in entries:
+    for finding, alone, after, device in entries:
         most = min(max(after.high, 0.0), max(low - least, 0.0))
         sure = min(max(after.low, 0.0), max(high - (low - most), 0.0))
         low, high = low - most, high - sure
         done.append((finding.code, finding.key))
         saved = Stake(min(sure, most), max(sure, most))
-        yield PlanStep(finding, alone, saved, Stake(low, high), recorded.causes(done))
+        yield PlanStep(finding, alone, saved, Stake(low, high), device, recorded.causes(done))
 
 
 def _greatest(causes: Sequence[float]) -> str:
@@ -308,7 +329,7 @@ def _greatest(causes: Sequence[float]) -> str:
 
 
 def _changes(result: Result, last: int) -> Sentence:
-    return say("one change") if last == 1 else say("all {count} changes", count=cell(result, "number", number=last))
+    return say("one change") if last == 1 else say("these {count} changes", count=cell(result, "number", number=last))
 
 
 def _row(number: int, step: PlanStep) -> dict[str, object]:
@@ -319,7 +340,7 @@ def _row(number: int, step: PlanStep) -> dict[str, object]:
         "key": step.key,
         "title": step.title,
         "certainty": step.finding.certainty,
-        "takes": None if step.finding.takes is None else round(step.finding.takes),
+        "device_time": round(step.device),
         "saves_low": round(step.after.low),
         "saves_high": round(step.after.high),
         "alone_low": round(step.alone.low),

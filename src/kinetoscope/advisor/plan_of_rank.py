@@ -33,6 +33,7 @@ class Planned:
         alone: what it saves of an average step if nothing else is done, ns.
         least, most: what it saves after those before it: in the replay of all lower ends, and of all upper ends. Where
             the upper ends leave less of it than the lower ends do, `least` is more than `most`.
+        device: the device time of an average step that goes with it after those before it, at the upper ends, ns.
         causes: of an average step after it, at the upper ends, ns by `CAUSES`.
     """
 
@@ -40,12 +41,16 @@ class Planned:
     alone: Stake
     least: float
     most: float
+    device: float
     causes: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A finding to be placed. `parts`, `saved`: the parts of its change for both ends, and what they save alone."""
+class Candidate:
+    """A finding to be placed; `change` is None where no replay says what it saves.
+
+    `parts`, `saved`: the parts of its change for both ends, and what they save alone, ns of an average step.
+    """
 
     finding: Finding
     change: Change | None = None
@@ -73,9 +78,9 @@ def plan_of_rank(rank: RankView, findings: Sequence[Finding]) -> list[Planned]:
         rank: that they are about.
         findings: as they are alone: with `time`, `factors`, and their stakes within the laws.
     """
-    left = [_candidate(rank, each) for each in findings if each.stake.high > 0]
+    left = [candidate(rank, each) for each in findings if each.stake.high > 0]
     done = _Done()
-    planned = []
+    planned, device = [], 0.0
     while left:
         first = min(map(_gives_way, left))
         chosen, saved, replayed = _best(rank, done, [each for each in left if _gives_way(each) == first])
@@ -86,14 +91,17 @@ def plan_of_rank(rank: RankView, findings: Sequence[Finding]) -> list[Planned]:
                 changes.append((chosen.change, part))
         done.replayed = replayed
         done.promised = (done.promised[0] + saved[0], done.promised[1] + saved[1])
-        causes = rank.causes(joined(rank.trace, done.changes[1]))
-        planned.append(Planned(chosen.finding, chosen.finding.stake, *saved, causes))
+        factors = joined(rank.trace, done.changes[1])
+        gone = _device_time(rank, factors)
+        planned.append(Planned(chosen.finding, chosen.finding.stake, *saved, gone - device, rank.causes(factors)))
+        device = gone
     return planned
 
 
-def _candidate(rank: RankView, finding: Finding) -> _Candidate:
+def candidate(rank: RankView, finding: Finding) -> Candidate:
+    """The finding with the parts of its change that save alone what it promises."""
     if finding.factors is None:
-        return _Candidate(finding)
+        return Candidate(finding)
     change = Change.of(finding.factors)
 
     def gain(part: float) -> float:
@@ -101,10 +109,16 @@ def _candidate(rank: RankView, finding: Finding) -> _Candidate:
 
     whole = gain(1.0)
     low, high = (_part(gain, whole, wanted) for wanted in (finding.stake.low, finding.stake.high))
-    return _Candidate(finding, change, (low[0], high[0]), (low[1], high[1]))
+    return Candidate(finding, change, (low[0], high[0]), (low[1], high[1]))
 
 
-def _gives_way(candidate: _Candidate) -> int:
+def _device_time(rank: RankView, factors: Factors) -> float:
+    """The device time of an average step that goes, ns."""
+    chosen = rank.scope.device_work_mask
+    return rank.per_step(float((rank.work.duration[chosen] * (1.0 - factors.work[chosen])).sum()))
+
+
+def _gives_way(candidate: Candidate) -> int:
     return 0 if candidate.change is not None else candidate.finding.overlap_priority
 
 
@@ -136,10 +150,10 @@ def _part(gain: Callable[[float], float], whole: float, wanted: float) -> tuple[
 
 
 def _best(
-    rank: RankView, done: _Done, candidates: Sequence[_Candidate]
-) -> tuple[_Candidate, tuple[float, float], tuple[float, float]]:
+    rank: RankView, done: _Done, candidates: Sequence[Candidate]
+) -> tuple[Candidate, tuple[float, float], tuple[float, float]]:
     """The finding that saves most after those before it, what it saves, and what the replays save with it."""
-    best: tuple[_Candidate, tuple[float, float], tuple[float, float]] | None = None
+    best: tuple[Candidate, tuple[float, float], tuple[float, float]] | None = None
     for each in sorted(candidates, key=lambda each: (-_at_most(each.finding), each.finding.code, each.finding.key)):
         if best is not None and _at_most(each.finding) < sum(best[1]):
             break  # nor does any of the others
@@ -156,11 +170,11 @@ def _at_most(finding: Finding) -> float:
     return takes * (2 if finding.stake.low > 0 else 1)
 
 
-def _order(candidate: _Candidate, saved: tuple[float, float]) -> tuple[float, str, str]:
+def _order(candidate: Candidate, saved: tuple[float, float]) -> tuple[float, str, str]:
     return -sum(saved), candidate.finding.code, candidate.finding.key
 
 
-def _after(rank: RankView, done: _Done, candidate: _Candidate) -> tuple[tuple[float, float], tuple[float, float]]:
+def _after(rank: RankView, done: _Done, candidate: Candidate) -> tuple[tuple[float, float], tuple[float, float]]:
     """What a finding saves after others, and what the replays save then, at both ends.
 
     The replay of a rule may say less than its promise, which has a margin: so much more is saved here, too.

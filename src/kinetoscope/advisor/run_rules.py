@@ -52,7 +52,7 @@ _EVIDENCE_FIELDS: Final = tuple(name for name in _EVIDENCE.to_schema() if name !
 _PLACE: Final = pl.Struct(
     {
         "place": pl.Int64,
-        **dict.fromkeys(("alone_low", "alone_high", "least", "most"), pl.Float64),
+        **dict.fromkeys(("alone_low", "alone_high", "least", "most", "device"), pl.Float64),
         "causes": pl.List(pl.Float64),
     }
 )
@@ -60,7 +60,7 @@ _PLACE: Final = pl.Struct(
 FINDINGS = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("finding", _FINDING, "A finding about it; null if there is none."),
-    Column("place", _PLACE, "Its place in the rank's plan; null where no plan is asked for, or no time is at stake."),
+    Column("place", _PLACE, "Its place in the rank's plan; null where none is asked for, or it is no step of it."),
     Column("causes", pl.List(pl.Float64), "What it is made of, ns by `CAUSES`; null where no plan is asked for."),
     Column("step", pl.Float64, "The rank's average step.", "ns"),
     Column("steps", pl.Int64, "How many steps are selected."),
@@ -93,7 +93,7 @@ def findings_of_rank(
     every = [rule for rule in every if rule.fits(rank.recorded, rank.program, rank.met)]
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     ranked = [*_ranked(claims, rank.step_time, trace.source.rank)]
-    rows = [_to_row(each) for _, each in ranked]
+    rows: list[dict[str, Any] | None] = [_to_row(each) for _, each in ranked]
     places = _places(rank, ranked) if planned else [None] * len(rows)
     step = 0.0 if trace.source.is_snapshot else rank.step  # annotations are no measure of a step
     columns = {"finding": pl.Series(rows or [None], dtype=_FINDING), "place": pl.Series(places or [None], dtype=_PLACE)}
@@ -139,8 +139,8 @@ def rank_findings(findings: Sequence[Finding], step: StepTime, *, rank: int | No
 
 
 def _places(rank: RankView, ranked: Sequence[tuple[Finding, Finding]]) -> list[dict[str, Any] | None]:
-    """The place of each finding in the plan of its rank, as rows of `_PLACE`; None for one without time at stake."""
-    alone = [each for each, counted in ranked if counted.stake.high > 0]
+    """The place of each finding in the plan of its rank, as rows of `_PLACE`; None for one that is no step of it."""
+    alone = [each for each, counted in ranked if counted.stake.high > 0 and (each.factors or each.change)]
     rows: dict[int, dict[str, Any]] = {
         id(each.finding): {
             "place": place,
@@ -148,6 +148,7 @@ def _places(rank: RankView, ranked: Sequence[tuple[Finding, Finding]]) -> list[d
             "alone_high": each.alone.high,
             "least": each.least,
             "most": each.most,
+            "device": each.device,
             "causes": each.causes,
         }
         for place, each in enumerate(plan_of_rank(rank, alone))

@@ -56,7 +56,7 @@ def stake_by_time(rank: RankView, low: Floats, high: Floats, time: Intervals) ->
     return rank.stake(amount * (least / total), amount * (most / total))
 
 
-_WELL_BELOW: Final = 0.75
+WELL_BELOW: Final = 0.75
 """Share of the device time that goes, below which a step gains so little of it that the reason is said."""
 
 
@@ -72,7 +72,7 @@ def limit_left(rank: RankView, stake: Stake, goes: float, time: Intervals) -> Se
         time: when the work runs that is changed.
     """
     gone = rank.per_step(goes)
-    if stake.high >= _WELL_BELOW * gone or gone <= 0:
+    if stake.high >= WELL_BELOW * gone or gone <= 0:
         return EMPTY
     work = rank.work
     ends = merge(time)

@@ -182,7 +182,8 @@ class Factors:
     def all_one(cls, trace: Trace) -> Factors:
         """Factors that change nothing."""
         pieces = len(device_work(trace))
-        return cls(np.ones(len(trace)), *(np.ones(pieces) for _ in range(3)), np.zeros(len(trace)))
+        ones = np.ones(pieces)
+        return cls(np.ones(len(trace)), ones, ones.copy(), ones.copy(), np.zeros(len(trace)))
 
     def apply(self, trace: Trace, rule: ScalingRule) -> int:
         """Apply a rule; returns the number of events that it names, −1 for a cause."""

@@ -12,8 +12,8 @@ from kinetoscope.schema import Schema
 from kinetoscope.views.numbers import scale
 
 METHOD: Final = (
-    "All findings are replayed together: each saves what the step is shorter by after those before it. The limit is what"
-    " most of the step is made of, if each brings the most."
+    "All findings are replayed together: each saves what the step is shorter by after those before it. The limit is"
+    " what most of the replayed step is made of, if each brings the most."
 )
 
 _HEADS: Final = ("", "saves then", "saves alone", "step then")
