@@ -233,7 +233,9 @@ class SourceFile:
 
     def add_after_imports(self, lines: Sequence[str]) -> None:
         """Add lines after the last import at the top level, but imports that are there already."""
-        there = {ast.unparse(each) for each in self._imports}
+        there = {
+            ast.unparse(type(each)(**{**vars(each), "names": [name]})) for each in self._imports for name in each.names
+        }
         lines = [line for line in lines if line not in there]
         head: Sequence[ast.stmt] = self._imports
         if not head and ast.get_docstring(self.tree) is not None:

@@ -15,6 +15,9 @@ from kinetoscope.record.trials.trial import Change, Edit, Trial
 _MAX_WORKERS: Final = 8
 """Workers that are tried at most: memory and disks are shared."""
 
+_MIN_WORKERS: Final = 2
+"""Workers that are tried at least: one alone does what the process did, and is waited for."""
+
 _PREFETCH: Final = 4
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Event)
 
@@ -23,7 +26,7 @@ def put_in(change: Change) -> None:
     """Give loaders without workers, or with fewer than there are cores for, workers that stay from epoch to epoch."""
     from torch.utils import data
 
-    workers = change.facts["workers"] = min(max(change.cores - 1, 1), _MAX_WORKERS)
+    workers = change.facts["workers"] = min(max(change.cores - 1, _MIN_WORKERS), _MAX_WORKERS)
     started = [0]
 
     def choose(_: Any, given: dict[str, Any]) -> dict[str, Any] | str:
