@@ -36,23 +36,18 @@ def put_in(change: Change) -> None:
     change.at_first_step(lambda: stepped.append(True))
     known: weakref.WeakSet[Any] = weakref.WeakSet()
     handles: list[Any] = []
-    original = torch.nn.Module.train
-    inside = [False]
+    original = torch.nn.Module.eval
 
     @functools.wraps(original)
-    def train(self: Any, mode: bool = True) -> Any:
-        outermost, inside[0] = not inside[0], True
-        try:
-            if not mode and outermost and self not in known and not isinstance(self, torch.jit.ScriptModule):
-                known.add(self)
-                calls = _Calls(change, stepped, training_lines)
-                handles.append(self.register_forward_pre_hook(Hook(calls.before), prepend=True))
-                handles.append(self.register_forward_hook(Hook(calls.after), always_call=True))
-            return original(self, mode)
-        finally:
-            inside[0] = not outermost
+    def begin(self: Any) -> Any:
+        if self not in known and not isinstance(self, torch.jit.ScriptModule):
+            known.add(self)
+            calls = _Calls(change, stepped, training_lines)
+            handles.append(self.register_forward_pre_hook(Hook(calls.before), prepend=True))
+            handles.append(self.register_forward_hook(Hook(calls.after), always_call=True))
+        return original(self)
 
-    torch.nn.Module.train = train
+    torch.nn.Module.eval = begin  # not `train(False)`, which goes through all modules inside
     for name in ("script", "trace"):
         _without_hooks(torch.jit, name, handles)
 
