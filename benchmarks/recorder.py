@@ -60,7 +60,7 @@ def idle(folder: str, steps: int = 20_000) -> float:
     """
     from kinetoscope.record.always_on.running import ProcessRecording
     from kinetoscope.record.profile import profile
-    from kinetoscope.record.session.child_config import Plan, control_of
+    from kinetoscope.record.session.child_config import RecordPlan, control_of
     from kinetoscope.record.session.recorder import Recorder
 
     recorder = Recorder(folder)
@@ -70,7 +70,7 @@ def idle(folder: str, steps: int = 20_000) -> float:
         prof.step()
         prof.step()
         costs.append(_each(lambda: prof.step(samples=32), steps))
-    plan = Plan(dir=folder, control=str(control_of(folder)), idle=True, signal=False)
+    plan = RecordPlan(dir=folder, control=str(control_of(folder)), idle=True, signal=False)
     costs.append(_called(ProcessRecording(plan), steps // 4))
     costs.append(_hooked(ProcessRecording(plan).stepped, steps // 4))
     return max(costs) * 1e6

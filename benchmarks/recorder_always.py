@@ -26,10 +26,10 @@ def steps(seconds: float, budget: float, folder: str) -> tuple[list[tuple[float,
     """CPU and clock seconds of each step, and whether recording was at work in it; windows; the recorder's estimate."""
     from benchmarks.recorder import job
     from kinetoscope.record.always_on import running
-    from kinetoscope.record.session.child_config import Plan, control_of
+    from kinetoscope.record.session.child_config import RecordPlan, control_of
 
     step = job()
-    plan = Plan(dir=folder, control=str(control_of(folder)), every=EVERY, budget=budget, signal=False)
+    plan = RecordPlan(dir=folder, control=str(control_of(folder)), every=EVERY, budget=budget, signal=False)
     running.begin(plan.as_text())
     step()
     work: Any = running._current._job  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ import pytest
 
 from kinetoscope.cli import main, trying
 from kinetoscope.errors import UsageError
-from kinetoscope.trying.options import Variant
+from kinetoscope.trying.options import UserVariant
 
 TRAIN = """
 import os, time, torch
@@ -25,7 +25,7 @@ while True:
 """
 
 
-def scanned(*arguments: str) -> tuple[list[str], tuple[Variant, ...]]:
+def scanned(*arguments: str) -> tuple[list[str], tuple[UserVariant, ...]]:
     own, command = trying._parted(arguments)
     return trying._scanned(command, trying._parser().parse_args(own))
 

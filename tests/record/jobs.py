@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kinetoscope.record.session.child_config import Plan
+from kinetoscope.record.session.child_config import RecordPlan
 from tests.record import processes
 
 PREAMBLE = """
@@ -71,7 +71,7 @@ def recorded(program: str, folder: Path | None, *, seconds: float = 400, fresh: 
     text, given = program, []
     if folder is not None:
         options = {"keep_free": 0, **plan.pop("options", {})}
-        told = Plan(dir=str(folder), control=str(folder / ".kinetoscope"), options=options, **plan)
+        told = RecordPlan(dir=str(folder), control=str(folder / ".kinetoscope"), options=options, **plan)
         text, given = _BEGIN + program, [told.as_text()]
     return run_text(text, given, seconds, fresh=fresh)
 

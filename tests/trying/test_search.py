@@ -56,7 +56,7 @@ def product(**factors: float) -> Callable[[Changes], float]:
 
 def test_what_helps_is_kept_and_the_rest_is_not() -> None:
     search = searched(Simulated(product(a=0.7, b=1.0, c=1.4, d=0.9)), "a", "b", "c", "d")
-    assert search.kept == ("a", "d")
+    assert search.accepted == ("a", "d")
     assert {each.new[-1]: each.word for each in search.tried} == {
         "a": "gain", "b": "no gain", "c": "slower", "d": "gain"
     }  # fmt: skip
@@ -76,7 +76,7 @@ def test_two_that_need_each_other_are_kept_together() -> None:
         return 0.6 if {"workers", "threads"} <= {*changes} else 1.02 if changes else 1.0
 
     search = searched(Simulated(factor), "workers", "workers+threads", "threads")
-    assert search.kept == ("workers", "threads")
+    assert search.accepted == ("workers", "threads")
     assert set(search.without) == {"workers", "threads"}
 
 
@@ -86,7 +86,7 @@ def test_what_helps_only_on_top_of_a_later_one_is_tried_again() -> None:
         return (0.05 if "loader" in changes else 0.85) + 0.05 + (0.02 if "optimizer" in changes else 0.1)
 
     search = searched(Simulated(factor, within=0.02, between=0.03), "optimizer", "loader")
-    assert search.kept == ("loader", "optimizer")
+    assert search.accepted == ("loader", "optimizer")
 
 
 def test_a_change_that_brings_nothing_in_the_end_is_taken_away() -> None:
@@ -94,7 +94,7 @@ def test_a_change_that_brings_nothing_in_the_end_is_taken_away() -> None:
         return 0.5 if "b" in changes else 0.8 if "a" in changes else 1.0
 
     search = searched(Simulated(factor), "a", "b")
-    assert search.kept == ("b",)
+    assert search.accepted == ("b",)
     assert search.removed == ("a",)
     assert search.final is not None
     assert search.final.new == ("b",)
@@ -102,7 +102,7 @@ def test_a_change_that_brings_nothing_in_the_end_is_taken_away() -> None:
 
 def test_a_failing_change_costs_the_others_nothing() -> None:
     search = searched(Simulated(product(b=0.8), failing={"a": "it ran out of memory"}), "a", "b")
-    assert search.kept == ("b",)
+    assert search.accepted == ("b",)
     assert search.tried[0].word == "failed"
     assert search.tried[0].problem == "it ran out of memory"
 
@@ -110,7 +110,7 @@ def test_a_failing_change_costs_the_others_nothing() -> None:
 def test_a_disturbed_run_is_run_again() -> None:
     program = Simulated(product(a=1.0), bursts=(5,))  # the third round's first
     search = searched(program, "a")
-    assert search.kept == ()
+    assert search.accepted == ()
     assert max(run.typical for each in search.tried for run in (*each.of_base, *each.of_new)) < 2 * STEP
 
 
@@ -119,20 +119,20 @@ def test_what_excludes_another_takes_its_place() -> None:
         Simulated(lambda changes: {"bs=1": 0.9, "bs=2": 0.7}.get(changes[-1] if changes else "", 1.0)),
         "bs=1", "bs=2", conflicts=lambda one, other: one[:2] == other[:2],
     )  # fmt: skip
-    assert search.kept == ("bs=2",)
+    assert search.accepted == ("bs=2",)
     assert search.tried[1].base == ("bs=1",)
 
 
 def test_without_time_nothing_more_is_run() -> None:
     program = Simulated(product(a=0.5))
     search = searched(program, "a", has_time=lambda _: False)
-    assert (search.skipped, program.runs, search.kept) == ([("a",)], [], ())
+    assert (search.skipped, program.runs, search.accepted) == ([("a",)], [], ())
 
 
 def test_an_objection_keeps_a_gain_out() -> None:
     search = Search(Simulated(product(a=0.5)), lambda _: "its loss is another")
     search.run([("a",)])
-    assert search.kept == ()
+    assert search.accepted == ()
     assert search.tried[0].word == "gain"
 
 
@@ -140,7 +140,7 @@ def test_an_objection_keeps_a_gain_out() -> None:
 def test_a_change_without_effect_is_seldom_kept(between: float, within: float) -> None:
     """False gains among changes that do nothing: at most one of forty."""
     kept = sum(
-        len(searched(Simulated(product(), seed, between=between, within=within), "a").kept) for seed in range(200)
+        len(searched(Simulated(product(), seed, between=between, within=within), "a").accepted) for seed in range(200)
     )
     assert kept <= 200 / 40
 
@@ -149,5 +149,5 @@ def test_what_the_next_recording_asks_for_is_tried_on_top() -> None:
     program = Simulated(product(a=0.5, b=0.8, c=1.0))
     search = Search(program, lambda _: "", more=lambda kept: [("b",), ("a",)] if kept == ("a",) else [("c",)])
     search.run([("a",)])
-    assert search.kept == ("a", "b")
+    assert search.accepted == ("a", "b")
     assert [each.new[-1] for each in search.tried] == ["a", "b", "c"]

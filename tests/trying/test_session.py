@@ -12,9 +12,9 @@ import pytest
 
 from kinetoscope.compare.trials.tried import TrialRow, Tried, from_json, load
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.trying import session as driver
-from kinetoscope.trying.options import TryOptions, Variant
-from kinetoscope.trying.progress import Progress, Watch, unwatched
+from kinetoscope.trying import runner
+from kinetoscope.trying.options import TryOptions, UserVariant
+from kinetoscope.trying.progress import TrialProgress, Watch, unwatched
 from kinetoscope.trying.session import TrySession
 
 pytestmark = pytest.mark.torch
@@ -62,9 +62,11 @@ def tried(tmp_path: Path, text: str = TRAIN, watch: Watch = unwatched, **more: A
     return session.run()
 
 
-def setting(text: str) -> Variant:
+def setting(text: str) -> UserVariant:
     """Variables of a variant, `NAP=0.01 SEED=2`; those that begin alike exclude each other."""
-    return Variant(name=text, environment=dict(each.split("=") for each in text.split()), group=text.partition("=")[0])
+    return UserVariant(
+        name=text, environment=dict(each.split("=") for each in text.split()), group=text.partition("=")[0]
+    )
 
 
 def rows(result: Tried) -> dict[str, TrialRow]:
@@ -79,11 +81,11 @@ def refused(tmp_path: Path, text: str, **more: Any) -> str:
 
 
 def test_each_variant_has_its_outcome_and_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_LIMIT_SECONDS", 15.0)
-    monkeypatch.setattr(driver, "_LIMIT_TIMES", 0.0)
+    monkeypatch.setattr(runner, "_LIMIT_SECONDS", 15.0)
+    monkeypatch.setattr(runner, "_LIMIT_TIMES", 0.0)
     hang = "if number == 5 and os.environ.get('HANG'):\n        time.sleep(600)\n    loss.backward()"
     text = TRAIN.replace("loss.backward()", hang)
-    heard: list[Progress] = []
+    heard: list[TrialProgress] = []
     names = ("FAIL_AT=12", "HANG=1", "SEED=2 NAP=0.004", "NAN_FROM=0 NAP=0.004", "NAP=0.004", "NAP=0.04", "LR=0.01")
     variants = [setting(each) for each in names]
     result = tried(tmp_path, text, heard.append, variants=variants)
@@ -122,7 +124,7 @@ def test_a_gain_without_a_seed_an_interrupt_and_the_time(tmp_path: Path) -> None
     """Losses say nothing; what was measured when the user has enough is kept; the budget ends it."""
     text = TRAIN.replace('int(os.environ.get("SEED", "1"))', "os.getpid()")
 
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: TrialProgress) -> None:
         if progress.doing.startswith("NAP=0.004 + LR"):
             raise KeyboardInterrupt
 

@@ -44,7 +44,7 @@ from kinetoscope.record.output.memory_snapshots import FOLDER as SNAPSHOT_FOLDER
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, Writer
 from kinetoscope.record.serving.interruption import InterruptedBySignal
 from kinetoscope.record.serving.recording import ServerPlan, record_server
-from kinetoscope.record.session.child_config import Plan, control_of
+from kinetoscope.record.session.child_config import RecordPlan, control_of
 from kinetoscope.record.session.graph_captures import CAPTURE_FOLDER
 from kinetoscope.record.session.launching import environment_of, program_name, runnable
 from kinetoscope.record.session.options import DEFAULTS, RecordOptions, rank_identity
@@ -271,7 +271,7 @@ def _command(behind: Sequence[str], args: argparse.Namespace) -> list[str]:
     return runnable(behind or (["-m", *args.module] if args.module else args.command))
 
 
-def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
+def _plan(args: argparse.Namespace, command: Sequence[str]) -> RecordPlan:
     """The plan and the options of recording: the arguments are named as the fields of both."""
     if args.idle and args.every:
         raise UsageError("--idle and --every exclude each other: one waits to be asked, the other does not")
@@ -284,10 +284,10 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
         spare_half_url(folder)
         path = Path(folder)
         folder = str(path.resolve() if ".." in path.parts else path.absolute())
-    when, how = ({field.name for field in dataclasses.fields(kind)} for kind in (Plan, RecordOptions))
+    when, how = ({field.name for field in dataclasses.fields(kind)} for kind in (RecordPlan, RecordOptions))
     given = {name: value for name, value in vars(args).items() if name in when}
     options = {name: value for name, value in vars(args).items() if name in how - when}
-    return Plan(dir=folder, control=str(control_of(folder)), options=options, **given)
+    return RecordPlan(dir=folder, control=str(control_of(folder)), options=options, **given)
 
 
 def _folder(command: Sequence[str]) -> str:
@@ -295,7 +295,7 @@ def _folder(command: Sequence[str]) -> str:
     return f"runs/{program_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def _prepare(plan: Plan) -> None:
+def _prepare(plan: RecordPlan) -> None:
     """The folders are there, and hold no notes of another run."""
     control = Path(plan.control)
     try:
@@ -354,12 +354,12 @@ def _forwarding(process: subprocess.Popen[Any]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _traces(plan: Plan) -> set[str]:
+def _traces(plan: RecordPlan) -> set[str]:
     """Those that lie in the folder; at a URL nobody looks."""
     return set() if "://" in plan.dir else {str(path) for path in Path(plan.dir).glob("*.pt.trace.json.gz")}
 
 
-def _snapshots(plan: Plan) -> set[str]:
+def _snapshots(plan: RecordPlan) -> set[str]:
     """Names of the snapshots of memory in the folder."""
     return (
         {path.name for path in Path(plan.dir, SNAPSHOT_FOLDER).glob(f"*{ENDING}")} if "://" not in plan.dir else set()
@@ -375,7 +375,7 @@ def _swept(folder: str) -> tuple[int, int]:
     return counts
 
 
-def _salvaged(plan: Plan) -> list[str]:
+def _salvaged(plan: RecordPlan) -> list[str]:
     """Finish or remove what killed processes left without a final name: what to say of it."""
     lines = []
     finished, removed = _swept(plan.dir)
@@ -395,7 +395,7 @@ def _was(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _outcome(plan: Plan, before: set[str], ended: float, code: int) -> str:
+def _outcome(plan: RecordPlan, before: set[str], ended: float, code: int) -> str:
     """What came of it, in one line.
 
     Args:
@@ -454,7 +454,7 @@ def _lost(opened: Iterable[str], traces: Iterable[str]) -> int:
     return sum(tuple(name.split(".")[1:3]) not in written for name in opened)
 
 
-def _cost(plan: Plan, ended: float) -> str:
+def _cost(plan: RecordPlan, ended: float) -> str:
     """What --every cost the process that it cost most."""
     notes = mailbox.read_all(Path(plan.control) / "cost").values()
     dearest = max(filter(None, (cost_of(note, ended) for note in notes)), key=lambda cost: cost.share, default=None)
@@ -476,7 +476,7 @@ def _bad_end(code: int) -> str:
     return f" (the program ended {names.get(code, f'with exit code {code}')})" if code else ""
 
 
-def _why_nobody(plan: Plan, *, waits: bool) -> str:
+def _why_nobody(plan: RecordPlan, *, waits: bool) -> str:
     """Why no process took a step."""
     if waits:
         return (

@@ -20,7 +20,7 @@ from kinetoscope.errors import InputError, NotFoundError
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.daemon.daemon import descendants, environment_of
 from kinetoscope.record.output.leftovers import is_alive
-from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of, daemon_note
+from kinetoscope.record.session.child_config import ENVIRONMENT, RecordPlan, control_of, daemon_note
 from kinetoscope.views.text import printable
 
 _PAUSE = 0.1
@@ -68,7 +68,7 @@ def _control(job: str) -> Path:
     for process in descendants(int(job)):
         given = environment_of(process)
         if ENVIRONMENT in given:
-            return Path(Plan.from_text(given[ENVIRONMENT]).control)
+            return Path(RecordPlan.from_text(given[ENVIRONMENT]).control)
         if "KINETO_USE_DAEMON" in given and (note := mailbox.read(daemon_note())) is not None:
             return Path(str(note.get("control")))
     if not is_alive(int(job)):

@@ -28,7 +28,7 @@ from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from kinetoscope.trying.options import Variant
+    from kinetoscope.trying.options import UserVariant
     from kinetoscope.trying.session import TrySession
 
 _MOST_VARIANTS = 50
@@ -140,17 +140,17 @@ def _extensions() -> tuple[str, ...]:
     return tuple(str(Path(file).absolute()) for each in modules() if (file := each.__file__))
 
 
-def _scanned(command: Sequence[str], args: argparse.Namespace) -> tuple[list[str], tuple[Variant, ...]]:
+def _scanned(command: Sequence[str], args: argparse.Namespace) -> tuple[list[str], tuple[UserVariant, ...]]:
     """The command as it is, and the variants that the user wants: of options scanned, the first value is as it is."""
     from kinetoscope.record.session.launching import runnable
-    from kinetoscope.trying.options import Variant
+    from kinetoscope.trying.options import UserVariant
 
     variants = []
     for text in args.variant:
         name, colon, words = text.partition(":")
         if not colon or not words.strip():
             raise UsageError(f'{text!r} is no variant; write "name: command"')
-        variants.append(Variant(name=name.strip(), command=tuple(runnable(shlex.split(words)))))
+        variants.append(UserVariant(name=name.strip(), command=tuple(runnable(shlex.split(words)))))
     first = dict[str, str]()
     for name, least, most in args.parameter_scan or ():
         values = [*_values(least, most, args.parameter_step)]
@@ -159,7 +159,9 @@ def _scanned(command: Sequence[str], args: argparse.Namespace) -> tuple[list[str
         first[name] = values[0]
         scans = [(name, value) for value in values[1:]]
         variants += [
-            Variant(name=f"{key}={value}", command=tuple(_filled(command, {**first, key: value})), group=f"-P {key}")
+            UserVariant(
+                name=f"{key}={value}", command=tuple(_filled(command, {**first, key: value})), group=f"-P {key}"
+            )
             for key, value in scans
         ]
     for text in args.set:
@@ -167,7 +169,7 @@ def _scanned(command: Sequence[str], args: argparse.Namespace) -> tuple[list[str
         if not equals or not name:
             raise UsageError(f"{text!r} sets no variable; write VAR=a,b")
         variants += [
-            Variant(name=f"{name}={value}", environment={name: value}, group=f"--set {name}")
+            UserVariant(name=f"{name}={value}", environment={name: value}, group=f"--set {name}")
             for value in values.split(",")
         ]
     if len(variants) > _MOST_VARIANTS:

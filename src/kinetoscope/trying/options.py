@@ -10,7 +10,7 @@ from kinetoscope.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Variant:
+class UserVariant:
     """A change that is made outside the process.
 
     Attributes:
@@ -55,7 +55,7 @@ class TryOptions:
     only: Sequence[str] = ()
     skip: Sequence[str] = ()
     allow: Sequence[str] = ()
-    variants: Sequence[Variant] = ()
+    variants: Sequence[UserVariant] = ()
     everything: bool = False
     steps: int = 0
     rounds: int = ROUNDS

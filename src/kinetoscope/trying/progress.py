@@ -9,7 +9,7 @@ from kinetoscope.compare.trials.tried import TrialRow
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class TrialProgress:
     """How far it is.
 
     Attributes:
@@ -20,7 +20,7 @@ class Progress:
         seconds_left: about how many more it takes; None where that is not known yet.
         step: typical step of the program as it is, ns; 0 where it is not known yet.
         step_now: typical step with what is kept so far, ns; 0 likewise.
-        kept: names of the trials that are kept so far.
+        accepted: names of the trials that are kept so far.
         rows: of trials that are done, the newest last.
     """
 
@@ -31,12 +31,12 @@ class Progress:
     seconds_left: float | None = None
     step: float = 0.0
     step_now: float = 0.0
-    kept: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
     rows: tuple[TrialRow, ...] = ()
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[TrialProgress], None]
 
 
-def unwatched(_: Progress) -> None:
+def unwatched(_: TrialProgress) -> None:
     """Nobody looks."""

@@ -20,21 +20,23 @@ from kinetoscope.compare.trials.runs import TimedRun
 Changes = tuple[str, ...]
 """Names of the trials that change the process, in order; () is the program as it is."""
 
-_CLEARLY_SLOWER: Final = 0.05
-_OUT_AFTER: Final = 3
+_SLOWER_SHARE: Final = 0.05
+"""Share by which a candidate that is out after two rounds was slower in both."""
+
+_MIN_ROUNDS: Final = 3
 """Rounds after which a candidate is out that was not faster in each of them."""
 
-_NOISY: Final = 0.1
+_NOISY_SHARE: Final = 0.1
 _MORE_ROUNDS: Final = 3
 """So many more rounds are run where the runs of the base are further apart than this share."""
 
-_DISTURBED: Final = 1.5
+_DISTURBED_RATIO: Final = 1.5
 """A run whose step is so many times off the other runs of its setup is run again."""
 
-_AGAIN: Final = 2
+_MAX_REPEATS: Final = 2
 """Times that a disturbed run is run again at most."""
 
-_SHORTER_SINCE: Final = 1.5
+_SHORTER_RATIO: Final = 1.5
 """A candidate that brought nothing is tried again once the step has become so many times shorter since."""
 
 
@@ -81,8 +83,13 @@ class Comparison:
     idle: bool = False
 
     @property
+    def added(self) -> Changes:
+        """The changes that the base has not."""
+        return tuple(each for each in self.new if each not in self.base)
+
+    @property
     def word(self) -> Word:
-        """What is to be said of it, of time alone."""
+        """A word for the change of the step alone, whatever the losses are."""
         if self.change is None:
             return "failed"
         if self.change.is_gain:
@@ -102,7 +109,7 @@ class Search:
         conflicts: whether two changes exclude each other; the one that is tried takes the other's place.
         more: what else is worth a try once these changes are kept, such as what the next recording asks for.
         tried: a comparison for each candidate that was run, in order; one that was tried twice is there twice.
-        kept: the changes that are kept.
+        accepted: the changes that are kept.
         removed: changes that were kept, and brought nothing any more in the end.
         skipped: candidates for which no time was left.
         final: what is kept against the program as it is.
@@ -116,7 +123,7 @@ class Search:
     conflicts: Callable[[str, str], bool] = lambda _, __: False
     more: Callable[[Changes], Sequence[Changes]] = lambda _: ()
     tried: list[Comparison] = field(default_factory=list)
-    kept: Changes = ()
+    accepted: Changes = ()
     removed: Changes = ()
     skipped: list[Changes] = field(default_factory=list)
     final: Comparison | None = None
@@ -127,42 +134,42 @@ class Search:
         steps: dict[Changes, float] = {}
         order, place = [*candidates], 0
         while place < len(order):
-            kept = self.kept
+            before = self.accepted
             self._try(order[place], steps)
             place += 1
-            if self.kept != kept:
-                order += [each for each in self.more(self.kept) if each not in order]
+            if self.accepted != before:
+                order += [each for each in self.more(self.accepted) if each not in order]
         now = self._step_now()
         for candidate in order:
-            again = steps.get(candidate, 0.0) > _SHORTER_SINCE * now and not set(candidate) & set(self.kept)
+            again = steps.get(candidate, 0.0) > _SHORTER_RATIO * now and not set(candidate) & set(self.accepted)
             if again and self._may_gain(candidate):
                 self._try(candidate, steps)
         self._take_away()
 
     def _try(self, candidate: Changes, steps: dict[Changes, float]) -> None:
-        new = tuple(each for each in candidate if each not in self.kept)
+        new = tuple(each for each in candidate if each not in self.accepted)
         if not new:
             return
-        if not self.has_time(2 * _OUT_AFTER):
+        if not self.has_time(2 * _MIN_ROUNDS):
             self.skipped.append(candidate)
             return
-        rest = tuple(each for each in self.kept if not any(self.conflicts(each, other) for other in new))
-        if any(each.base == self.kept and each.new == (*rest, *new) for each in self.tried):
+        rest = tuple(each for each in self.accepted if not any(self.conflicts(each, other) for other in new))
+        if any(each.base == self.accepted and each.new == (*rest, *new) for each in self.tried):
             return
-        comparison = self.compare(self.kept, (*rest, *new), "+".join(new))
+        comparison = self.compare(self.accepted, (*rest, *new), "+".join(new))
         self.tried.append(comparison)
         if comparison.of_base:
             steps[candidate] = comparison.of_base[-1].typical
         if comparison.word == "gain" and not self.accepts(comparison):
-            self.kept = comparison.new
+            self.accepted = comparison.new
 
     def _step_now(self) -> float:
-        last = next((each for each in reversed(self.tried) if each.new == self.kept and each.of_new), None)
+        last = next((each for each in reversed(self.tried) if each.new == self.accepted and each.of_new), None)
         return last.of_new[-1].typical if last is not None else math.inf
 
     def _may_gain(self, candidate: Changes) -> bool:
         """Was it at least not slower, and did it run?"""
-        last = next(each for each in reversed(self.tried) if set(candidate) <= {*each.new} - {*each.base})
+        last = next(each for each in reversed(self.tried) if set(candidate) <= {*each.added})
         return last.word == "no gain"
 
     def compare(self, base: Changes, new: Changes, stage: str) -> Comparison:
@@ -180,14 +187,14 @@ class Search:
             change = paired(*([run.typical for run in side] for side in runs))
             if _is_out(change, [run.typical for run in runs[0]], [run.typical for run in runs[1]]):
                 break
-            if number == self.rounds and noise([run.typical for run in runs[0]]) > _NOISY:
+            if number == self.rounds and noise([run.typical for run in runs[0]]) > _NOISY_SHARE:
                 last += _MORE_ROUNDS
         return Comparison(base, new, tuple(runs[0]), tuple(runs[1]), change)
 
     def undisturbed(self, changes: Changes, stage: str, number: int, before: Sequence[TimedRun]) -> TimedRun:
         """A run of a setup, made again if it is far off the runs before it: something else had the machine."""
         run = self.measure(changes, stage, number)
-        for again in range(_AGAIN):
+        for again in range(_MAX_REPEATS):
             if run.problem or not before or not _is_off(run.typical, [each.typical for each in before]):
                 break
             other = self.measure(changes, f"{stage} again {again + 1}", number)
@@ -196,11 +203,11 @@ class Search:
 
     def _take_away(self) -> None:
         """Hold what is kept against the program as it is, and against the same without each kept change."""
-        if not self.kept or not self.has_time(2 + len(self.kept)):
+        if not self.accepted or not self.has_time(2 + len(self.accepted)):
             return
-        setups: dict[str, Changes] = {"": (), "all": self.kept}
-        if len(self.kept) > 1:
-            setups |= {each: tuple(other for other in self.kept if other != each) for each in self.kept}
+        setups: dict[str, Changes] = {"": (), "all": self.accepted}
+        if len(self.accepted) > 1:
+            setups |= {each: tuple(other for other in self.accepted if other != each) for each in self.accepted}
         runs: dict[str, list[TimedRun]] = {name: [] for name in setups}
         for number in range(1, self.rounds + 1):
             if number > 1 and not self.has_time(len(setups)):
@@ -208,21 +215,23 @@ class Search:
             names = list(setups) if number % 2 else list(reversed(setups))
             for name in names:
                 runs[name].append(self.undisturbed(setups[name], "in the end", number, runs[name]))
-        self.final = _of_runs((), self.kept, runs[""], runs["all"])
+        self.final = _of_runs((), self.accepted, runs[""], runs["all"])
         self.without = {
-            each: _of_runs(setups[each], self.kept, runs[each], runs["all"]) for each in self.kept if each in setups
+            each: _of_runs(setups[each], self.accepted, runs[each], runs["all"])
+            for each in self.accepted
+            if each in setups
         }
         if not self.without and self.final.change is not None and not _matters(self.final.change):
-            self.removed, self.kept, self.final = (*self.removed, *self.kept), (), None
+            self.removed, self.accepted, self.final = (*self.removed, *self.accepted), (), None
             return
         idle = [each for each, of in self.without.items() if of.change is not None and not _matters(of.change)]
         if idle and (worst := max(idle, key=lambda each: _change_of(self.without[each]))):
             self.removed = (*self.removed, worst)
-            self.kept = setups[worst]
-            if len(idle) > 1 and len(self.kept) > 1:
+            self.accepted = setups[worst]
+            if len(idle) > 1 and len(self.accepted) > 1:
                 self._take_away()
             else:
-                self.final = _of_runs((), self.kept, runs[""], runs[worst])
+                self.final = _of_runs((), self.accepted, runs[""], runs[worst])
                 self.without.pop(worst)
 
 
@@ -246,14 +255,14 @@ def _of_runs(base: Changes, new: Changes, of_base: Iterable[TimedRun], of_new: I
 
 
 def _is_out(change: PairedChange, base: Sequence[float], new: Sequence[float]) -> bool:
-    if change.rounds == _OUT_AFTER - 1:
-        return all(other > (1 + _CLEARLY_SLOWER) * one for one, other in zip(base, new, strict=True))
-    return change.rounds >= _OUT_AFTER and not change.is_shorter
+    if change.rounds == _MIN_ROUNDS - 1:
+        return all(other > (1 + _SLOWER_SHARE) * one for one, other in zip(base, new, strict=True))
+    return change.rounds >= _MIN_ROUNDS and not change.is_shorter
 
 
 def _is_off(value: float, others: Sequence[float]) -> bool:
     middle = sorted(others)[len(others) // 2]
-    return value > _DISTURBED * middle or middle > _DISTURBED * value
+    return value > _DISTURBED_RATIO * middle or middle > _DISTURBED_RATIO * value
 
 
 def noise(base: Sequence[float]) -> float:

@@ -11,12 +11,12 @@ import pytest
 
 from kinetoscope.cli.shared.trial_screen import markdown, screen_lines, shown, write
 from kinetoscope.pages.answers.trials import of_list, of_tried
-from kinetoscope.trying.progress import Progress
+from kinetoscope.trying.progress import TrialProgress
 from kinetoscope.views.terminal.lines import width_of, without_colour
 from tests.tried import FAILED, HOSTILE, KEPT, MS, TOGETHER
 
 DONE = KEPT.trials[:6]
-HALF = Progress(
+HALF = TrialProgress(
     doing="gc, round 2 of 5",
     runs=18,
     planned=46,
@@ -24,7 +24,7 @@ HALF = Progress(
     seconds_left=100.0,
     step=84.5 * MS,
     step_now=31.2 * MS,
-    kept=("workers", "threads"),
+    accepted=("workers", "threads"),
     rows=DONE,
 )
 
@@ -36,7 +36,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def text_of(progress: Progress, width: int = 100, height: int = 40) -> list[str]:
+def text_of(progress: TrialProgress, width: int = 100, height: int = 40) -> list[str]:
     return without_colour(screen_lines(progress, 5.0, width, height)).replace("\u00a0", " ").splitlines()
 
 
@@ -52,16 +52,16 @@ def test_the_screen_says_how_far_it_is_and_what_is_best_so_far() -> None:
 
 
 def test_before_anything_is_known_nothing_is_claimed() -> None:
-    assert text_of(Progress(doing="recording the program as it is")) == [
+    assert text_of(TrialProgress(doing="recording the program as it is")) == [
         "recording the program as it is",
         "0 runs · 5 s",
     ]
-    assert text_of(replace(HALF, kept=(), rows=()))[2:] == ["a step takes 84.5 ms; nothing is kept so far"]
+    assert text_of(replace(HALF, accepted=(), rows=()))[2:] == ["a step takes 84.5 ms; nothing is kept so far"]
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 120])
 def test_the_screen_fits_a_terminal(width: int) -> None:
-    hostile = replace(HALF, doing=HOSTILE, kept=(HOSTILE,), rows=tuple(replace(row, trial=HOSTILE) for row in DONE))
+    hostile = replace(HALF, doing=HOSTILE, accepted=(HOSTILE,), rows=tuple(replace(row, trial=HOSTILE) for row in DONE))
     for progress in (HALF, hostile) if width > 30 else ():
         drawn = screen_lines(progress, 0.0, width, 12)
         assert len(drawn) <= 12

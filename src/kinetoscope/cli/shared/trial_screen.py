@@ -23,7 +23,7 @@ from kinetoscope.pages.answers.trial_table import table
 from kinetoscope.pages.answers.trial_words import duration, signed_percent
 from kinetoscope.pages.answers.trials import of_list, of_tried
 from kinetoscope.screens.terminal import MAX_PROSE_CELLS, grid_lines, lines
-from kinetoscope.trying.progress import Progress, Watch
+from kinetoscope.trying.progress import TrialProgress, Watch
 from kinetoscope.views import numbers
 from kinetoscope.views.terminal import lines as styled
 from kinetoscope.views.terminal.bars import bar
@@ -94,7 +94,7 @@ class _Lines:
         self._stream = stream
         self._written = 0
 
-    def watch(self, progress: Progress) -> None:
+    def watch(self, progress: TrialProgress) -> None:
         for row in progress.rows[self._written :]:
             with suppress(OSError):  # nobody reads it
                 self._stream.write(f"kinetoscope: {printable(said(row))}\n")
@@ -117,11 +117,11 @@ class _Screen:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._progress: Progress | None = None
+        self._progress: TrialProgress | None = None
         self._since = 0.0
         self._drawn = 0
 
-    def watch(self, progress: Progress) -> None:
+    def watch(self, progress: TrialProgress) -> None:
         with self._lock:
             self._progress, self._since = progress, time.monotonic()
 
@@ -146,7 +146,7 @@ class _Screen:
         self._drawn = len(drawn)
 
 
-def screen_lines(progress: Progress, seconds: float, room: int, height: int) -> list[Line]:
+def screen_lines(progress: TrialProgress, seconds: float, room: int, height: int) -> list[Line]:
     """The screen: so many seconds after that progress was known, in at most so many cells and lines."""
     prose = min(room, MAX_PROSE_CELLS)
     drawn = [plain(middle(printable(progress.doing), prose), "bold"), _bar(progress, seconds, prose)]
@@ -158,7 +158,7 @@ def screen_lines(progress: Progress, seconds: float, room: int, height: int) -> 
     return [*drawn, *(line for block in tables for line in (plain(), *grid_lines(block, room)))]
 
 
-def _bar(progress: Progress, seconds: float, most: int) -> Line:
+def _bar(progress: TrialProgress, seconds: float, most: int) -> Line:
     """How many runs have ended, how long it took, and takes."""
     times = [duration(progress.seconds + seconds)]
     if progress.seconds_left is not None:
@@ -172,9 +172,9 @@ def _bar(progress: Progress, seconds: float, most: int) -> Line:
     return ((padded(done, room), "computation"), (f"  {words}", ""))
 
 
-def _so_far(progress: Progress) -> str:
-    if not progress.kept or not progress.step_now:
+def _so_far(progress: TrialProgress) -> str:
+    if not progress.accepted or not progress.step_now:
         return f"a step takes {numbers.shown(progress.step, 'ns')}; nothing is kept so far"
     change = signed_percent(progress.step_now / progress.step - 1)
     steps = f"{numbers.shown(progress.step, 'ns')} → {numbers.shown(progress.step_now, 'ns')}"
-    return f"a step: {steps} ({change}) with {names_of(progress.kept)}"
+    return f"a step: {steps} ({change}) with {names_of(progress.accepted)}"

@@ -32,7 +32,7 @@ from kinetoscope.record.output import compile_log, memory_snapshots
 from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
 from kinetoscope.record.session import forks, others
-from kinetoscope.record.session.child_config import Plan
+from kinetoscope.record.session.child_config import RecordPlan
 from kinetoscope.record.session.graph_captures import GraphCaptures
 from kinetoscope.record.session.options import RecordOptions, rank_identity
 from kinetoscope.record.session.recorder import Recorder
@@ -47,7 +47,7 @@ def begin(text: str) -> None:
     """Wait for the first step; `text` is a plan. Torch has just been imported."""
     global _current  # noqa: PLW0603 - one for the process, for `forked` and the signal
     if _current is None:
-        plan = Plan.from_text(text)
+        plan = RecordPlan.from_text(text)
         others.watch()
         if plan.timing is not None:
             timing.prepare(plan)
@@ -65,7 +65,7 @@ class ProcessRecording:
         hook: its place among the hooks of optimizers.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RecordPlan) -> None:
         self.hook: Any = None
         self._plan = plan
         self._options = RecordOptions(**plan.options)
@@ -242,7 +242,7 @@ class ProcessRecording:
 class _Job:
     """The steps of a process; one call of `boundary`, or of `called` and `returned`, for each."""
 
-    def __init__(self, plan: Plan, options: RecordOptions, *, calls_before: int | None) -> None:
+    def __init__(self, plan: RecordPlan, options: RecordOptions, *, calls_before: int | None) -> None:
         """`calls_before`: calls that were steps before this is made; None where optimizers end the steps."""
         self._plan, self._options = plan, options
         self._control = Path(plan.control)

@@ -32,7 +32,7 @@ import torch
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.hooks import hidden_from_compiler
 from kinetoscope.record.output.guards import described, tell
-from kinetoscope.record.session.child_config import Plan, TimingPlan
+from kinetoscope.record.session.child_config import RecordPlan, TimingPlan
 from kinetoscope.record.session.options import rank_identity
 from kinetoscope.record.trials import by_name
 from kinetoscope.record.trials.trial import Change
@@ -53,7 +53,7 @@ _LET_GO_SECONDS: Final = 0.5
 """Seconds between the last rank's note and the end: gloo's threads may still send what the others wait for."""
 
 
-class Recording(Protocol):
+class WindowRecorder(Protocol):
     """What records a window after the timed steps; see `running`."""
 
     def boundary(self, entered: float) -> None:
@@ -73,7 +73,7 @@ _losses: list[torch.Tensor] = []
 """What `backward` was called on since the last step ended."""
 
 
-def prepare(plan: Plan) -> None:
+def prepare(plan: RecordPlan) -> None:
     """Put the changes of a plan into this process; torch has just been imported, and nothing of the program ran.
 
     An error in a change ends the process: what would be measured is not what was asked for.
@@ -176,13 +176,15 @@ class TimedSteps:
     watch = _NoWatch()
     marks = False
 
-    def __init__(self, plan: Plan, timing: TimingPlan, record: Callable[..., Recording], *, by_calls: bool) -> None:
+    def __init__(
+        self, plan: RecordPlan, timing: TimingPlan, record: Callable[..., WindowRecorder], *, by_calls: bool
+    ) -> None:
         self._plan, self._timing, self._record, self._by_calls = plan, timing, record, by_calls
         here = rank_identity()
         self._name, self._rank, self._world = f"{here.rank}.{here.pid}", here.rank, here.world
         self._ends = array("q")
         self._kept: list[list[torch.Tensor]] = []
-        self._recording: Recording | None = None
+        self._recording: WindowRecorder | None = None
         self._left = plan.wait + plan.warmup + plan.active + _LAST_STEPS if timing.record else 0
         self._before = _Usage()
         self._after: _Usage | None = None
@@ -342,7 +344,7 @@ def _until(done: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def _leave(plan: Plan, note: dict[str, Any], folder: str, name: str = "") -> None:
+def _leave(plan: RecordPlan, note: dict[str, Any], folder: str, name: str = "") -> None:
     mailbox.leave(Path(plan.control) / folder / (name or str(os.getpid())), note)
 
 

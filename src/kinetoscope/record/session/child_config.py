@@ -48,7 +48,7 @@ class TimingPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RecordPlan:
     """When to record, and how.
 
     Attributes:
@@ -101,13 +101,13 @@ class Plan:
         return json.dumps(dataclasses.asdict(self))
 
     @staticmethod
-    def from_text(text: str) -> Plan:
+    def from_text(text: str) -> RecordPlan:
         """The inverse of `as_text`; what another version wrote beside is left out."""
-        known = {each.name for each in dataclasses.fields(Plan)}
+        known = {each.name for each in dataclasses.fields(RecordPlan)}
         values = {name: value for name, value in json.loads(text).items() if name in known}
         if values.get("timing") is not None:
             values["timing"] = TimingPlan(**values["timing"])
-        return Plan(**values)
+        return RecordPlan(**values)
 
 
 def control_of(run: str) -> Path:

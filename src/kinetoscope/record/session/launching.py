@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kinetoscope.record.output.generated_files import PROVENANCE
-from kinetoscope.record.session.child_config import ENVIRONMENT, Plan
+from kinetoscope.record.session.child_config import ENVIRONMENT, RecordPlan
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -29,7 +29,7 @@ def program_name(command: Sequence[str]) -> str:
     return (names or ["run"])[0]
 
 
-def environment_of(plan: Plan) -> dict[str, str]:
+def environment_of(plan: RecordPlan) -> dict[str, str]:
     """The variables of a program that is recorded by this plan."""
     environment = dict(os.environ)
     environment[ENVIRONMENT] = plan.as_text()
