@@ -119,6 +119,12 @@ FAILED = TrialRow(
 REFUSED = TrialRow(
     trial="pin_memory", title="pin", outcome="refused", why="an iterable data set may repeat its data in each worker"
 )
+NOT_ALLOWED = TrialRow(
+    trial="batch-size",
+    title="larger batches",
+    outcome="not allowed",
+    why="it changes the training; --allow batch-size tries it",
+)
 NOTHING = tuple(
     TrialRow(trial=name, title=name, outcome="nothing to change") for name in ("set_to_none", "anomaly", "inference")
 )
@@ -127,7 +133,7 @@ NO_DEVICE = tuple(TrialRow(trial=name, title=name, outcome="no device") for name
 EMPTY = Tried(command=("python", "train.py"))
 KEPT = Tried(
     command=("python", "train.py", "--batch-size", "64"),
-    trials=(TOGETHER, FUSED, NO_GAIN, SLOWER, DIFFERS, FAILED, REFUSED, *NOTHING, *NO_DEVICE),
+    trials=(TOGETHER, FUSED, NO_GAIN, SLOWER, DIFFERS, FAILED, REFUSED, NOT_ALLOWED, *NOTHING, *NO_DEVICE),
     kept=("workers", "threads", "fused"),
     step=round(84.5 * MS),
     step_kept=round(28.9 * MS),

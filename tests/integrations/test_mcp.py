@@ -308,7 +308,7 @@ def test_the_trials_of_a_folder_are_listed(tmp_path: Path) -> None:
     assert one["answer"].startswith("A step takes 28.9")
     assert one["kept"] == ["workers", "threads", "fused"]
     assert [row[0] for row in one["rows"]] == ["workers+threads", "fused"]
-    assert one["left_out"].startswith("rows 1 to 2 of 12")
+    assert one["left_out"].startswith("rows 1 to 2 of 13")
     assert "+loader = DataLoader" in one["patch"][4]
 
 

@@ -77,6 +77,7 @@ def test_a_narrow_terminal_keeps_step_change_and_outcome() -> None:
 def test_what_was_not_run_is_grouped_by_reason() -> None:
     block = next(each for each in of_tried(KEPT).blocks if isinstance(each, NoteBlock) and each.title == "Not run")
     assert block.text.splitlines()[1:] == [
+        "it changes the training; --allow batch-size tries it: batch-size",
         "nothing to change: set_to_none, anomaly, inference",
         "no device: tf32, cudnn_benchmark",
     ]

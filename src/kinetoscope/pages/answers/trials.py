@@ -23,6 +23,9 @@ from kinetoscope.views.text import brief
 _MAX_EDITS: Final = 5
 """Changes that no trial can make which are shown with their lines."""
 
+_WITH_REASON: Final = ("refused", "not allowed", "no time")
+"""Outcomes that say less than the reason beside them."""
+
 _MAX_BARS: Final = 40
 _MAX_CODE_LINES: Final = 1000
 """Trials, and lines of a patch, that are drawn: anyone may have written the file."""
@@ -135,7 +138,7 @@ def _not_run(trials: Sequence[TrialRow]) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for row in trials:
         if not row.was_run and row.outcome not in FAILED:
-            why = brief(row.why, WHY_CELLS) if row.why and row.outcome == "refused" else row.outcome
+            why = brief(row.why, WHY_CELLS) if row.why and row.outcome in _WITH_REASON else row.outcome
             groups.setdefault(why, []).append(row.trial)
     for why, names in groups.items():
         yield f"{why}: {', '.join(names)}"
