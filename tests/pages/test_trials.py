@@ -41,7 +41,7 @@ def test_the_first_sentence_says_what_came_of_it(name: str) -> None:
 
 
 def test_without_a_gain_in_the_end_none_is_claimed() -> None:
-    said = sentence(replace(KEPT, step_kept=KEPT.step, change=0.001, change_low=-0.01, change_high=0.02))
+    said = sentence(replace(KEPT, step_after=KEPT.step, change=0.001, change_low=-0.01, change_high=0.02))
     assert "less" not in said.replace("no less", "")
 
 

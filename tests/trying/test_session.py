@@ -82,7 +82,7 @@ def refused(tmp_path: Path, text: str, **more: Any) -> str:
 
 def test_each_variant_has_its_outcome_and_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "_LIMIT_SECONDS", 15.0)
-    monkeypatch.setattr(runner, "_LIMIT_RATIO", 0.0)
+    monkeypatch.setattr(runner, "_LIMIT_PER_RUN", 0.0)
     hang = "if number == 5 and os.environ.get('HANG'):\n        time.sleep(600)\n    loss.backward()"
     text = TRAIN.replace("loss.backward()", hang)
     heard: list[TrialProgress] = []

@@ -84,7 +84,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is for us, and the command behind `--`."""
+    """Our own arguments, and the command behind `--`."""
     if "--" not in arguments:
         return list(arguments), []
     at = arguments.index("--")

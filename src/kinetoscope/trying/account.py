@@ -1,4 +1,4 @@
-"""What came of trying, as it is shown and written: a row for each trial, and what is kept of all."""
+"""The result of trying, as it is shown and written: a row for each trial, and what is kept of all."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Account:
         before, after, change = self._in_the_end()
         middle = change.middle if change is not None else len(before) // 2
         step = before[middle].typical if before[0].steps else 0.0
-        step_kept = after[middle].typical if after else None
+        step_after = after[middle].typical if after else None
         samples = before[0].samples
         changes = self.search.accepted if self.search is not None else ()
         return Tried(
@@ -79,14 +79,14 @@ class Account:
             trials=(*self.rows, *self.candidates.rows, *self._skipped()),
             kept=changes,
             step=round(step),
-            step_kept=round(step_kept) if step_kept is not None else None,
+            step_after=round(step_after) if step_after is not None else None,
             change=change.change if change is not None else None,
             change_low=change.low if change is not None else None,
             change_high=change.high if change is not None and math.isfinite(change.high) else None,
             samples_per_second=samples / step * 1e9 if samples and step else None,
-            samples_kept=after[0].samples / step_kept * 1e9 if step_kept and after[0].samples else None,
+            samples_after=after[0].samples / step_after * 1e9 if step_after and after[0].samples else None,
             memory=max(run.memory for run in before),
-            memory_kept=max(run.memory for run in after) if after else None,
+            memory_after=max(run.memory for run in after) if after else None,
             ranks=self.first.ranks or 1,
             steps=self.runner.steps,
             noise=self.noise if len(self.base) > 1 else 0.0,

@@ -1,4 +1,4 @@
-"""Which trials are worth a run: what a look at the program and the findings of its recording ask for."""
+"""The trials that are worth a run: what a look at the program and the findings of its recording ask for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kinetoscope.trying.search import Changes
 
 @dataclass(frozen=True)
 class Candidates:
-    """What is tried, in order, and why the rest is not.
+    """The trials to run, in order, and why the rest is not.
 
     Attributes:
         order: names of trials and pairs of them, those that promise most first.
@@ -113,7 +113,7 @@ def _with_pairs(
     """The trials, and behind each the pairs with those that it may need; such a one needs no finding of its own."""
     for name in chosen:
         yield (name,)
-        for other in trials[name].beside:
+        for other in trials[name].partners:
             fits = other in trials and looks.get(other, {}).get("count") and other not in options.skip
             if fits and (not options.only or other in options.only):
                 yield (name, other)

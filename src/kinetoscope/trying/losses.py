@@ -1,4 +1,4 @@
-"""Whether a change leaves the losses as they are: against the program as it is, in runs of the same round."""
+"""Losses under a change, whether they stay as they are: against the program as it is, in runs of the same round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user asks of trials."""
+"""The user's wishes about trials."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _MIN_STEPS: Final = 10
 
 _LIMIT_SECONDS: Final = 60.0
 _LIMIT_OF_COMPILING: Final = 300.0
-_LIMIT_RATIO: Final = 3.0
+_LIMIT_PER_RUN: Final = 3.0
 """The time limit of a run: so many seconds, and so many times what the first run took."""
 
 _PORT_SECONDS: Final = 5.0
@@ -110,7 +110,7 @@ class Runner:
         environment = self._environment(plan, changes)
         if compiles:  # what a run leaves that was ended while it compiled breaks those that find it
             environment["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
-        limit = limit or max(_LIMIT_OF_COMPILING if compiles else _LIMIT_SECONDS, _LIMIT_RATIO * self.usual)
+        limit = limit or max(_LIMIT_OF_COMPILING if compiles else _LIMIT_SECONDS, _LIMIT_PER_RUN * self.usual)
         commands = [self._variants[each].command for each in changes if each in self._variants]
         command = next(filter(None, reversed(commands)), self._options.command)
         log = self.folder / LOGS / f"{self.store.count:03d}-{_file_name(_name_of(changes))}.txt"

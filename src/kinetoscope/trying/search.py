@@ -1,4 +1,4 @@
-"""Which changes are tried on top of which, in what order, and when one is out: greedy, by rounds in turns.
+"""The order of trials: which are tried on top of which, and when one is out: greedy, by rounds in turns.
 
 It knows no processes: `measure` runs a setup once. A candidate, one trial or two that need each other, is run in turns
 with what is kept so far. After two rounds it is out if it was slower by 5 % in both; after three if it was not faster
@@ -20,7 +20,7 @@ from kinetoscope.compare.trials.runs import TimedRun
 Changes = tuple[str, ...]
 """Names of the trials that change the process, in order; () is the program as it is."""
 
-_SLOWER_SHARE: Final = 0.05
+_CLEAR_LOSS_SHARE: Final = 0.05
 """Share by which a candidate that is out after two rounds was slower in both."""
 
 _MIN_ROUNDS: Final = 3
@@ -256,7 +256,7 @@ def _of_runs(base: Changes, new: Changes, of_base: Iterable[TimedRun], of_new: I
 
 def _is_out(change: PairedChange, base: Sequence[float], new: Sequence[float]) -> bool:
     if change.rounds == _MIN_ROUNDS - 1:
-        return all(other > (1 + _SLOWER_SHARE) * one for one, other in zip(base, new, strict=True))
+        return all(other > (1 + _CLEAR_LOSS_SHARE) * one for one, other in zip(base, new, strict=True))
     return change.rounds >= _MIN_ROUNDS and not change.is_shorter
 
 

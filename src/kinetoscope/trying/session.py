@@ -70,7 +70,7 @@ class TrySession:
 
     @property
     def candidates(self) -> Candidates:
-        """What is tried, in order, and why the rest is not."""
+        """The trials to run, in order, and why the rest is not."""
         return self._account.candidates
 
     @property

@@ -90,7 +90,7 @@ def test_a_file_of_any_size_is_read_in_part(tmp_path: Path) -> None:
 def test_the_tables_of_a_result_have_its_values() -> None:
     assert KEPT.setups.frame.select("setup", "step", "change").rows() == [
         ("as it is", KEPT.step, None),
-        ("kept", KEPT.step_kept, KEPT.change),
+        ("kept", KEPT.step_after, KEPT.change),
     ]
     assert Tried(command=()).setups.frame.height == 0
     assert KEPT.result.frame.get_column("brought").to_list()[:2] == [53_300_000, 2_300_000]

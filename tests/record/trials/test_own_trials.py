@@ -53,7 +53,7 @@ def test_rules_and_other_trials_that_are_named_exist() -> None:
     codes, names = {rule.code for rule in rules()}, {trial.name for trial in ours()}
     for trial in ours():
         assert set(trial.answers) <= codes, trial.name
-        assert set(trial.beside) <= names, trial.name
+        assert set(trial.partners) <= names, trial.name
         assert trial.answers or trial.unasked or trial.allow, f"nothing ever asks for {trial.name}"
 
 

@@ -112,7 +112,7 @@ def of_notes(notes: Sequence[Mapping[str, Any]], seconds: float, *, least: int) 
 
 
 def _idle(changes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Of changes that were made and were not in force, why."""
+    """Reasons of changes that were made and were not in force."""
     for name, note in changes.items():
         if note["acts"] and (not note["count"] or note["ineffective"]):
             yield f"{name}: {note['ineffective'] or 'nothing was changed in this run'}"

@@ -1,4 +1,4 @@
-"""What came of trying: the program as it is, each trial with what it brought and why it is kept or not, as a table."""
+"""The result of trying: the program as it is, each trial with what it brought and why it is kept or not, as a table."""
 
 from __future__ import annotations
 
@@ -131,17 +131,17 @@ class TrialRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """What came of trying all.
+    """The result of trying all.
 
     Attributes:
         command: what was run.
         trials: a row for each trial.
         kept: names of those that are kept, in order.
         step: typical step of the program as it is, ns; of the last comparison with what is kept, or of all its runs.
-        step_kept: the same with all that is kept; None if nothing is.
+        step_after: the same with all that is kept; None if nothing is.
         change, change_low, change_high: from the one to the other.
-        samples_per_second, samples_kept: samples of all ranks in a second, before and after.
-        memory, memory_kept: most memory of a rank, bytes.
+        samples_per_second, samples_after: samples of all ranks in a second, before and after.
+        memory, memory_after: most memory of a rank, bytes.
         ranks: how many take steps.
         steps: timed steps of a run.
         noise: how far two runs of the program as it is were apart, as a share.
@@ -160,14 +160,14 @@ class Tried:
     trials: tuple[TrialRow, ...] = ()
     kept: tuple[str, ...] = ()
     step: int = 0
-    step_kept: int | None = None
+    step_after: int | None = None
     change: float | None = None
     change_low: float | None = None
     change_high: float | None = None
     samples_per_second: float | None = None
-    samples_kept: float | None = None
+    samples_after: float | None = None
     memory: int = 0
-    memory_kept: int | None = None
+    memory_after: int | None = None
     ranks: int = 1
     steps: int = 0
     noise: float = 0.0
@@ -200,10 +200,10 @@ class Tried:
         rows: list[tuple[Any, ...]] = []
         if self.step:
             rows.append(("as it is", "", self.step, None, None, None, self.samples_per_second, self.memory or None))
-        if self.step_kept is not None:
+        if self.step_after is not None:
             change = (self.change, self.change_low, self.change_high)
             names = names_of(self.kept)
-            rows.append(("kept", names, self.step_kept, *change, self.samples_kept, self.memory_kept))
+            rows.append(("kept", names, self.step_after, *change, self.samples_after, self.memory_after))
         return Result(SETUPS.frame(rows), SETUPS)
 
     @property
@@ -214,8 +214,10 @@ class Tried:
     def to_json(self) -> str:
         """All of it as JSON: the baseline and `trials`, each with its name, `kept`, `why`, times and intervals."""
         own = _finite(dataclasses.asdict(self))
-        trials = [{**each, "kept": each["outcome"] == "kept", "brought": row.brought}
+        trials = [{"name": row.trial, **each, "kept": row.outcome == "kept", "brought": row.brought}
                   for each, row in zip(own.pop("trials"), self.trials, strict=True)]  # fmt: skip
+        of_base = ("step", "samples_per_second", "memory", "noise", "loss", "trace")
+        own["baseline"] = {name: own[name] for name in of_base}
         own["notes"] = [[note.code, str(note), note.severity] for note in self.notes]
         return json.dumps({"format": _FORMAT, **own, "trials": trials}, indent=1, allow_nan=False)
 

@@ -79,19 +79,19 @@ def _own(tried: Tried) -> Iterator[Line]:
 
 def _together(tried: Tried) -> Iterator[Line]:
     """All that is kept, where that is more than the only trial."""
-    if len(tried.kept) > 1 and tried.step_kept is not None:
+    if len(tried.kept) > 1 and tried.step_after is not None:
         yield (
             TrialRow(
                 trial="all that is kept",
                 title="",
                 outcome="kept",
                 base_step=tried.step or None,
-                step=tried.step_kept,
+                step=tried.step_after,
                 change=tried.change,
                 change_low=tried.change_low,
                 change_high=tried.change_high,
-                samples_per_second=tried.samples_kept,
-                memory=tried.memory_kept,
+                samples_per_second=tried.samples_after,
+                memory=tried.memory_after,
             ),
             "",
         )

@@ -28,7 +28,7 @@ _CONFIDENCE: Final = 0.95
 def sentence(tried: Tried) -> Sentence:
     """The gain in a sentence, or that there is none, or that nothing is known."""
     one = "A call of the model" if tried.by_calls else "A step"
-    if tried.kept and tried.step_kept is not None:
+    if tried.kept and tried.step_after is not None:
         return _gain(tried, one)
     if tried.kept:
         return say("{names} made the steps shorter; together they were not measured.", names=_names(tried.kept))
@@ -129,8 +129,8 @@ def signed_percent(share: float | None) -> str:
 def facts(tried: Tried) -> tuple[str, ...]:
     """A few words on throughput, memory, losses, noise, and how much was run."""
     said = [
-        _then(shown(tried.samples_kept, ""), shown(tried.samples_per_second, ""), "{} samples/s"),
-        _then(shown(tried.memory_kept, "bytes"), shown(tried.memory or None, "bytes"), "memory {}"),
+        _then(shown(tried.samples_after, ""), shown(tried.samples_per_second, ""), "{} samples/s"),
+        _then(shown(tried.memory_after, "bytes"), shown(tried.memory or None, "bytes"), "memory {}"),
         f"loss: {tried.loss}" if tried.loss else "",
         f"two runs as it is differ by {percent(tried.noise)}" if tried.noise else "",
         number_of(tried.ranks, "rank") if tried.ranks > 1 else "",

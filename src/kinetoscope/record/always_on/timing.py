@@ -54,7 +54,7 @@ _LET_GO_SECONDS: Final = 0.5
 
 
 class WindowRecorder(Protocol):
-    """What records a window after the timed steps; see `running`."""
+    """A recorder of a window after the timed steps; see `running`."""
 
     def boundary(self, entered: float) -> None:
         """A step has ended."""
@@ -183,7 +183,7 @@ class TimedSteps:
         here = rank_identity()
         self._name, self._rank, self._world = f"{here.rank}.{here.pid}", here.rank, here.world
         self._ends = array("q")
-        self._kept: list[list[torch.Tensor]] = []
+        self._losses: list[list[torch.Tensor]] = []
         self._recording: WindowRecorder | None = None
         self._left = plan.wait + plan.warmup + plan.active + _LAST_STEPS if timing.record else 0
         self._before = _Usage()
@@ -235,7 +235,7 @@ class TimedSteps:
 
     def _timed(self) -> None:
         self._ends.append(time.perf_counter_ns())
-        self._kept.append(_losses.copy())
+        self._losses.append(_losses.copy())
         _losses.clear()
         if len(self._ends) == 1:
             for change in _changes.values():
@@ -293,7 +293,7 @@ class TimedSteps:
             "ended": ended,
             "ends": list(self._ends),
             "first": self._ends[0] - _prepared[0] if self._ends else 0,
-            "losses": [[_number(each) for each in step] for step in self._kept],
+            "losses": [[_number(each) for each in step] for step in self._losses],
             "lacked": after.lacked - self._before.lacked,
             "processor": after.processor - self._before.processor,
             "samples": (after.samples - self._before.samples) / max(len(self._ends) - 1, 1),

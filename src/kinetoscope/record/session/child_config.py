@@ -24,7 +24,7 @@ CONTROL: Final = ".kinetoscope"
 
 @dataclass(frozen=True, kw_only=True)
 class TimingPlan:
-    """Which steps are timed, with what changed in the process; the program is ended after them.
+    """The steps that are timed, and what is changed in the process; the program is ended after them.
 
     Attributes:
         name: of the run, which the program finds in KINETOSCOPE_TRIAL.

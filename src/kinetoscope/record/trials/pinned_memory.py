@@ -76,5 +76,5 @@ TRIAL = Trial(
         text="give the DataLoader pin_memory=True, and copies to the device non_blocking=True",
     ),
     needs="device",
-    beside=("workers",),
+    partners=("workers",),
 )

@@ -75,7 +75,7 @@ class Trial:
         unasked: it is tried even if no finding asks for it, where a look at the program says that it applies.
         allow: the word for `--allow` without which it is not tried; "" for what needs no permission.
         compiles: its first steps may take minutes, and it gets a cache of the compiler of its own.
-        beside: the names of trials that it is also tried together with, as each alone may bring nothing.
+        partners: the names of trials that it is also tried together with, as each alone may bring nothing.
         loss_within: relative difference up to which the first loss that differs is what the change is known to do.
     """
 
@@ -90,7 +90,7 @@ class Trial:
     unasked: bool = False
     allow: str = ""
     compiles: bool = False
-    beside: tuple[str, ...] = ()
+    partners: tuple[str, ...] = ()
     loss_within: float = 1e-5
 
 

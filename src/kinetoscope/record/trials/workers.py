@@ -97,5 +97,5 @@ TRIAL = Trial(
         positional=LOADER,
         text="give the DataLoader num_workers={workers}, persistent_workers=True, prefetch_factor=4",
     ),
-    beside=("threads",),
+    partners=("threads",),
 )
