@@ -1,4 +1,4 @@
-"""Records of trials that are remembered: what rules promised, and what came, each as a share of the step without the change."""
+"""Records of trials that are remembered: promises and gains, each as a share of the step without the change."""
 
 from __future__ import annotations
 
