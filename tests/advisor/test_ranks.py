@@ -12,9 +12,10 @@ import polars as pl
 import pytest
 
 import kinetoscope
-from kinetoscope.advisor.advice import Advice, _joined, advise
+from kinetoscope.advisor.advice import Advice, advise
 from kinetoscope.advisor.evidence.communication import COLLECTIVES, CommunicationCosts, Straggler, communication_costs
 from kinetoscope.advisor.finding import Finding, Stake
+from kinetoscope.advisor.join_ranks import joined_findings
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.rules.straggling_rank import _stake
@@ -249,10 +250,10 @@ def _waits(rank: int, took: float, step: float) -> Finding:
 
 def test_numbers_of_one_rank_are_called_so() -> None:
     """The headline's step is the mean over the ranks; a message tells of the rank that loses most, in its own step."""
-    [both] = _joined([_waits(0, 1 * MS, 10 * MS), _waits(1, 3 * MS, 20 * MS)], 2, 15 * MS)
+    [both] = joined_findings([_waits(0, 1 * MS, 10 * MS), _waits(1, 3 * MS, 20 * MS)], 2, 15 * MS)
     assert both.message.endswith("These numbers are of rank 1, whose step takes 20.0\u00a0ms.")
     assert (both.title, both.step, both.stake.high) == ("It waits", 15 * MS, 2 * MS)
-    [alone] = _joined([_waits(0, 1 * MS, 10 * MS)], 1, 15 * MS)
+    [alone] = joined_findings([_waits(0, 1 * MS, 10 * MS)], 1, 15 * MS)
     assert "numbers" not in alone.message
 
 
