@@ -124,6 +124,7 @@ model = {
     "plain": lambda: net, "half": lambda: net.to(torch.bfloat16), "cast": lambda: net,
     "compiled": lambda: torch.compile(net, backend="eager"), "scripted": lambda: torch.jit.script(net),
     "laid out": lambda: net.to(memory_format=torch.channels_last),
+    "without sizes": lambda: torch.nn.Sequential(torch.nn.LazyConv2d(4, 1), torch.nn.Flatten(), net[2]),
 }[kind]()
 optimizer = torch.optim.SGD(net.parameters(), 0.01)
 x = torch.ones(2, 3, 4, 4, dtype=torch.bfloat16 if kind == "half" else torch.float32)
@@ -148,6 +149,7 @@ WHY: dict[str, list[list[str] | None]] = {
     "cast": [[], ["autocast is on already"], None],
     "compiled": [["the program compiles it, or a part of it, already"], [], None],
     "scripted": [["the model is a TorchScript module"], ["the model is a TorchScript module"], None],
+    "without sizes": [[], [], ["the sizes of its weights are not known before its first call"]],
     "laid out": [[], [], ["no convolution of pictures has weights in another layout"]],
 }
 
