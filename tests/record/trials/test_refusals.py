@@ -48,7 +48,12 @@ print([each.batch_size for each in loaders])
 
 
 def test_loaders(tmp_path: Path) -> None:
-    done = attached(LOADERS, tmp_path, ["workers", "batch-size", "pinned"], acts=["workers", "batch-size"])
+    done = attached(
+        LOADERS,
+        tmp_path,
+        ["workers", "batch-size", "pinned", "persistent-workers"],
+        acts=["workers", "batch-size", "persistent-workers"],
+    )
     refused = done.notes["workers"]["refused"]
     assert set(refused) == {
         "an iterable data set may repeat its data in each worker",
@@ -62,6 +67,7 @@ def test_loaders(tmp_path: Path) -> None:
         "the data set makes the batches",
         "the data set holds less than such a batch",
     }
+    assert done.said("persistent-workers") == (1, ["the loader has no workers"], "")
     assert "the loader pins its batches already" in done.notes["pinned"]["refused"]
     assert "unexpected keyword argument 'nothing'" in done.out
     assert "[2, 2, 2, 2, None, None, 5, 4, 8]" in done.out
