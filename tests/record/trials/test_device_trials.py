@@ -42,6 +42,7 @@ def test_they_apply_where_a_device_is_used(tmp_path: Path) -> None:
     assert done.said("tf32") == done.said("cudnn-benchmark") == (1, [], "")
     assert done.said("pinned") == (1, [], "")
     assert done.lines("pinned") == [5]
+    assert done.lines("tf32") == done.lines("cudnn-benchmark") == []
     looked = ran(tmp_path, acts=False)
     assert looked.out.split() == ["highest", "False"]
     assert {name: looked.said(name) for name in NAMES} == dict.fromkeys(NAMES, (1, [], ""))

@@ -48,7 +48,12 @@ print([each.batch_size for each in loaders])
 
 
 def test_loaders(tmp_path: Path) -> None:
-    done = attached(LOADERS, tmp_path, ["workers", "batch-size", "pinned"], acts=["workers", "batch-size"])
+    done = attached(
+        LOADERS,
+        tmp_path,
+        ["workers", "batch-size", "pinned", "persistent-workers"],
+        acts=["workers", "batch-size", "persistent-workers"],
+    )
     refused = done.notes["workers"]["refused"]
     assert set(refused) == {
         "an iterable data set may repeat its data in each worker",
@@ -62,6 +67,7 @@ def test_loaders(tmp_path: Path) -> None:
         "the data set makes the batches",
         "the data set holds less than such a batch",
     }
+    assert done.said("persistent-workers") == (1, ["the loader has no workers"], "")
     assert "the loader pins its batches already" in done.notes["pinned"]["refused"]
     assert "unexpected keyword argument 'nothing'" in done.out
     assert "[2, 2, 2, 2, None, None, 5, 4, 8]" in done.out
@@ -124,6 +130,7 @@ model = {
     "plain": lambda: net, "half": lambda: net.to(torch.bfloat16), "cast": lambda: net,
     "compiled": lambda: torch.compile(net, backend="eager"), "scripted": lambda: torch.jit.script(net),
     "laid out": lambda: net.to(memory_format=torch.channels_last),
+    "without sizes": lambda: torch.nn.Sequential(torch.nn.LazyConv2d(4, 1), torch.nn.Flatten(), net[2]),
 }[kind]()
 optimizer = torch.optim.SGD(net.parameters(), 0.01)
 x = torch.ones(2, 3, 4, 4, dtype=torch.bfloat16 if kind == "half" else torch.float32)
@@ -148,6 +155,7 @@ WHY: dict[str, list[list[str] | None]] = {
     "cast": [[], ["autocast is on already"], None],
     "compiled": [["the program compiles it, or a part of it, already"], [], None],
     "scripted": [["the model is a TorchScript module"], ["the model is a TorchScript module"], None],
+    "without sizes": [[], [], ["the sizes of its weights are not known before its first call"]],
     "laid out": [[], [], ["no convolution of pictures has weights in another layout"]],
 }
 

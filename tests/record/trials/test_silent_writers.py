@@ -45,7 +45,7 @@ import glob, io, pathlib, shutil, torch
 net = torch.nn.Linear(2, 2)
 torch.save(net.state_dict(), "final.tmp")
 assert os.path.exists("final.tmp") and os.path.isfile("final.tmp") and os.path.getsize("final.tmp") > 0
-os.replace("final.tmp", "final.pt")
+os.replace(src="final.tmp", dst="final.pt")
 assert os.path.exists("final.pt") and not os.path.exists("final.tmp")
 torch.save(obj=net, f=pathlib.Path("new") / "model.bin")
 pathlib.Path("new/model.bin").rename("new/other.bin")

@@ -108,7 +108,8 @@ def _edits_files(edit: Edit) -> bool:
 def _left_to_do(change: Applied, files: _Files, program: str) -> str:
     """Make the edits of a change in the files; why one could not be made, "" if all were."""
     edit, facts = change.edit, change.facts
-    if not change.places:
+    is_of_calls = edit.removes or edit.instead or edit.keywords or edit.within or edit.after_made
+    if not change.places or not is_of_calls:
         if not edit.lines:
             return "its place in the program is not known"
         lines = [_filled(line, facts) for line in edit.lines]
@@ -132,13 +133,11 @@ def _edit_at(file: SourceFile, line: int, edit: Edit, facts: Mapping[str, Any]) 
         context = _filled(edit.within, facts)
         file.put_within(file.statement_at(line), context)
         _import_torch(file, context)
-    elif edit.after_made:
+    else:
         statement, called = file.made(line, str(facts.get("module", "")))
         lines = [_filled(each, {**facts, "called": called}) for each in edit.after_made]
         file.add_after(statement, lines)
         _import_torch(file, *lines)
-    else:
-        raise CannotEditError("it belongs to no call")
 
 
 def _replace(file: SourceFile, line: int, edit: Edit) -> None:

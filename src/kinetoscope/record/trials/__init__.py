@@ -17,6 +17,7 @@ NAMES: Final = (
     "anomaly",
     "debug_settings",
     "workers",
+    "persistent_workers",
     "threads",
     "pinned_memory",
     "fused_optimizer",

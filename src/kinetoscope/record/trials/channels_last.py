@@ -15,6 +15,8 @@ def put_in(change: Change) -> None:
 
     Inputs need no care: the first convolution brings them into the layout of its weights.
     """
+    from torch.nn.parameter import is_lazy
+
     from kinetoscope.record.trials.outermost import Outermost
 
     laid_out: list[torch.Tensor] = []
@@ -24,6 +26,9 @@ def put_in(change: Change) -> None:
         if id(module) in seen:
             return
         seen.add(id(module))
+        if any(map(is_lazy, module.parameters())):
+            change.refuses("the sizes of its weights are not known before its first call")
+            return
         weights = _weights(module)
         if why := _unfit(module, weights):
             change.refuses(why)

@@ -19,11 +19,11 @@ def put_in(change: Change) -> None:
     was_on = cudnn.benchmark
     if change.acts:
         cudnn.benchmark = True
-    Outermost(change, lambda module, where: _look(change, module, where, on_is_ours=change.acts and not was_on))
+    Outermost(change, lambda module, _: _look(change, module, on_is_ours=change.acts and not was_on))
     change.checks(lambda: "" if cudnn.benchmark else "the program has switched it off")
 
 
-def _look(change: Change, module: torch.nn.Module, where: tuple[str, int] | None, *, on_is_ours: bool) -> None:
+def _look(change: Change, module: torch.nn.Module, *, on_is_ours: bool) -> None:
     from torch import are_deterministic_algorithms_enabled
     from torch.backends import cudnn
     from torch.nn.modules.conv import _ConvNd
@@ -37,7 +37,7 @@ def _look(change: Change, module: torch.nn.Module, where: tuple[str, int] | None
     elif cudnn.benchmark and not on_is_ours:
         change.refuses("it is on already")
     else:
-        change.applies(where=where, place=False)
+        change.applies(place=False)
 
 
 TRIAL = Trial(

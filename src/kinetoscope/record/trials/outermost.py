@@ -65,13 +65,28 @@ class Outermost:
         enter: Callable[[torch.nn.Module], object] = _nothing,
         leave: Callable[[torch.nn.Module], object] = _nothing,
     ) -> None:
-        self._then, self._first, self._on_enter, self._on_leave = then, first, enter, leave
+        self._change, self._on_leave = change, leave
+        self._then, self._first = self._harmless(then), self._harmless(first)
+        self._on_enter = self._harmless(enter)
         self._seen: dict[int, _Seen] = {}
         self._open = _Open()
         self._calls = 0
         self._hooks = ModuleHooks(self._enter, self._leave)
         self._hooks.attach()
         change.at_first_step(self._known)
+
+    def _harmless(self, act: Callable[..., object]) -> Callable[..., object]:
+        """What is done to a module; in a run that only looks, an error in it is noted, and the program goes on."""
+
+        def acted(*args: Any) -> None:
+            try:
+                act(*args)
+            except Exception as error:  # whatever a module raises that is looked at, one without sizes yet for example
+                if self._change.acts:
+                    raise
+                self._change.refuses(f"it cannot be looked at: {error!r:.200}")
+
+        return acted
 
     def _enter(self, module: torch.nn.Module, _: Any = None) -> None:
         if torch.compiler.is_compiling() or torch.jit.is_tracing():

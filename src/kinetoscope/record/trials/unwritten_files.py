@@ -43,7 +43,10 @@ class UnwrittenFiles:
         return bool(self._there) and _key(path) in self._there
 
     def attach(self) -> None:
-        """From here on, calls on such files do what the program expects, and leave the disk as it is."""
+        """From here on, calls on such files do what the program expects, and leave the disk as it is.
+
+        What stands for a function has its parameters, by their names.
+        """
         for name in ("replace", "rename"):
             _wrap(os, name, self._moved)
         for name in ("remove", "unlink"):
@@ -80,27 +83,27 @@ class UnwrittenFiles:
             _LSTAT(key)
             self._gone.add(key)
 
-    def _moved(self, original: Any, source: Any, target: Any, **_: Any) -> Any:
-        if not (self.has(source) or self._is_old(source) or self._is_old(target)):
+    def _moved(self, original: Any, src: Any, dst: Any, **_: Any) -> Any:
+        if not (self.has(src) or self._is_old(src) or self._is_old(dst)):
             return original
-        if not self.has(source) and not self._is_old(source):  # a file of this run takes the place of an old one
-            os.unlink(source)  # noqa: PTH108 - pathlib would not accept all that it may be
-        self._forget(source)
-        self.add(target)
+        if not self.has(src) and not self._is_old(src):  # a file of this run takes the place of an old one
+            os.unlink(src)  # noqa: PTH108 - pathlib would not accept all that it may be
+        self._forget(src)
+        self.add(dst)
         return None
 
-    def _copied(self, original: Any, source: Any, target: Any, **_: Any) -> Any:
-        into = os.path.join(target, os.path.basename(source)) if os.path.isdir(target) else target  # noqa: PTH112,PTH118,PTH119
-        if not (self.has(source) or self._is_old(into)):
+    def _copied(self, original: Any, src: Any, dst: Any, **_: Any) -> Any:
+        into = os.path.join(dst, os.path.basename(src)) if os.path.isdir(dst) else dst  # noqa: PTH112,PTH118,PTH119
+        if not (self.has(src) or self._is_old(into)):
             return original
         self.add(into)
         return into
 
-    def _linked(self, original: Any, source: Any, target: Any, **_: Any) -> Any:
-        meant = os.path.join(os.path.dirname(os.fspath(target)), source)  # noqa: PTH118,PTH120
-        if not (self.has(source) or self.has(meant)):
+    def _linked(self, original: Any, src: Any, dst: Any, **_: Any) -> Any:
+        meant = os.path.join(os.path.dirname(os.fspath(dst)), src)  # noqa: PTH118,PTH120
+        if not (self.has(src) or self.has(meant)):
             return original
-        self.add(target)
+        self.add(dst)
         return None
 
     def _removed(self, original: Any, path: Any, **more: Any) -> Any:

@@ -88,7 +88,7 @@ def _unshareable(value: Any) -> str:
 TRIAL = Trial(
     name="workers",
     title="load batches in workers",
-    answers=("DATA001", "DATA002", "DATA003"),
+    answers=("DATA001", "DATA002"),
     put_in=put_in,
     effect="none",
     edit=Edit(
