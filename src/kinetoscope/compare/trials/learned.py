@@ -1,4 +1,4 @@
-"""What is remembered of trials: what rules promised, and what came, each as a share of the step without the change."""
+"""Trials as they are remembered: what rules promised, and what came, each as a share of the step without the change."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def records_of(tried: Tried, *, machine: str, date: str) -> Iterator[TrialRecord
 
 
 def _negative(change: float | None) -> float | None:
-    """What a change of the step brought."""
+    """The share that a change of the step brought."""
     return None if change is None else -change

@@ -1,4 +1,4 @@
-"""What came of trying: the program as it is, each trial with what it brought and why it is kept or not, as a table."""
+"""The result of trying: the program as it is, each trial with what it brought and why it is kept or not, as a table."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class TrialRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """What came of trying all.
+    """The result of trying all.
 
     Attributes:
         command: what was run.
