@@ -98,7 +98,7 @@ def test_each_variant_has_its_outcome_and_its_reason(tmp_path: Path, monkeypatch
     assert (kept.rounds, kept.loss, result.loss) == (5, "equal", "equal")
     assert kept.change is not None
     assert kept.change < -0.3
-    assert [*(tmp_path / "try" / kept.trace).glob("*.pt.trace.json.gz")]
+    assert len([*(tmp_path / "try" / kept.trace).glob("*.pt.trace.json.gz")]) == 1
     assert [*(tmp_path / "try" / "traces" / "baseline").glob("*.pt.trace.json.gz")]
     assert [each.runs for each in heard] == sorted(each.runs for each in heard)
     # The table and the file have each number.

@@ -68,6 +68,10 @@ class Runner:
         """The folder of the recorded window with these changes, relative to that of all."""
         return f"{TRACES}/{_file_name(_name_of(changes))}"
 
+    def has_window(self, changes: Changes) -> bool:
+        """True if a window was recorded with these changes."""
+        return any((self.folder / self.trace_folder(changes)).glob("*.pt.trace.json*"))
+
     def run(
         self,
         changes: Changes,

@@ -201,8 +201,7 @@ class TrySession:
 
     def _measured(self, changes: Changes, stage: str, number: int) -> TimedRun:
         self._tell(f"{names_of(changes) or _AS_IT_IS}, round {number} of {self.options.rounds}")
-        is_first = number == 1 and " again " not in stage and stage != "in the end"
-        return self._runner.run(changes, stage, number, record=is_first and bool(changes))
+        return self._runner.run(changes, stage, number, record=not self._runner.has_window(changes))
 
     def _plan(self, changes: Changes) -> plans.Plan | None:
         """The findings about a recorded window, in the order in which to act on them."""

@@ -32,16 +32,11 @@ class _Scales(NamedTuple):
 
 def table(tried: Tried) -> Iterator[GridBlock]:
     """The lines as a grid; nothing where no trial was run."""
-    run = [row for row in tried.trials if row.was_run or row.outcome in FAILED]
+    run = [(row, row.outcome) for row in tried.trials if row.was_run or row.outcome in FAILED]
     if not run:
         return
-    lines = [*_own(tried), *((row, row.outcome) for row in run), *_together(tried)]
-    scales = _Scales(
-        scale([row.step for row, _ in lines], "ns"),
-        scale([each for row in run for each in (row.promised_low, row.promised_high)], "ns"),
-        scale([row.brought for row in run], "ns"),
-        scale([row.memory for row, _ in lines], "bytes"),
-    )
+    lines: list[Line] = [*_own(tried), *run, *_together(tried)]
+    scales = _scales([row for row, _ in lines])
     texts = [_texts(row, outcome, scales) for row, outcome in lines]
     places = [place for place in range(len(_HEADS)) if any(each[place] for each in texts[bool(tried.step) :])]
     rows = [
@@ -52,9 +47,17 @@ def table(tried: Tried) -> Iterator[GridBlock]:
         )
         for (row, outcome), each in zip(lines, texts, strict=True)
     ]
-    on_top = any(row.on_top_of for row in run)
-    rest = "Each was tried on top of what is kept above it." if on_top else ""
+    rest = "Each was tried on top of what is kept above it." if any(row.on_top_of for row, _ in run) else ""
     yield GridBlock("", ("", *(_HEADS[place] for place in places)), rows, rest=rest)
+
+
+def _scales(rows: Sequence[TrialRow]) -> _Scales:
+    return _Scales(
+        scale([row.step for row in rows], "ns"),
+        scale([each for row in rows for each in (row.promised_low, row.promised_high)], "ns"),
+        scale([row.brought for row in rows], "ns"),
+        scale([row.memory for row in rows], "bytes"),
+    )
 
 
 Line = tuple[TrialRow, str]
