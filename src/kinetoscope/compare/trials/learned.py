@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Records of trials that are remembered: promises and gains, each as a share of the step without the change."""
-=======
 """Trials as they are remembered: what rules promised, and what came, each as a share of the step without the change."""
->>>>>>> w-faces
 
 from __future__ import annotations
 
@@ -41,9 +37,5 @@ def records_of(tried: Tried, *, machine: str, date: str) -> Iterator[TrialRecord
 
 
 def _negative(change: float | None) -> float | None:
-<<<<<<< HEAD
-    """The gain of a change: it shortens the step where that is negative."""
-=======
     """The share that a change of the step brought."""
->>>>>>> w-faces
     return None if change is None else -change
