@@ -20,7 +20,7 @@ from kinetoscope.model.critical_path.what_if import Factors
 _TRIES: Final = 8
 """Replays in which the part is sought that saves what is promised."""
 
-_NEAR_SHARE: Final = 0.005
+_PROMISE_ERROR: Final = 0.005
 """Share of a promise by which the part that is taken may save less."""
 
 
@@ -139,9 +139,9 @@ def _part(gain: Callable[[float], float], whole: float, wanted: float) -> tuple[
         return 1.0, max(whole, 0.0)
     low, saved, high, more = 0.0, 0.0, 1.0, whole
     for turn in range(_TRIES):
-        if saved >= (1 - _NEAR_SHARE) * wanted:
+        if saved >= (1 - _PROMISE_ERROR) * wanted:
             break
-        line = (wanted * (1 - _NEAR_SHARE / 2) - saved) / (more - saved)
+        line = (wanted * (1 - _PROMISE_ERROR / 2) - saved) / (more - saved)
         part = low + (high - low) * (line if turn % 2 == 0 else 0.5)
         now = gain(part)
         if now <= wanted:
