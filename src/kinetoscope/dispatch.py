@@ -11,6 +11,7 @@ from typing import Any, Final
 
 FUNCTIONS: Final[dict[str, dict[str, str]]] = {
     "Advice": {"text": "screens.values.advice_text", "html": "screens.values.advice_html"},
+    "AdvicePlan": {"text": "screens.values.plan_text", "html": "screens.values.plan_html"},
     "Diff": {"text": "screens.values.diff_text", "html": "screens.values.diff_html"},
     "Gate": {
         "text": "screens.values.gate_text",
@@ -19,7 +20,6 @@ FUNCTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Job": {"html": "screens.values.job_html", "sql": "model.tables.sql.sql"},
     "Page": {"text": "screens.terminal.text", "html": "screens.html.html", "markdown": "screens.markdown.text"},
-    "Plan": {"text": "screens.values.plan_text", "html": "screens.values.plan_html"},
     "Result": {
         "text": "views.terminal.screen.to_text",
         "html": "views.notebook.to_html",

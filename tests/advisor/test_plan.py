@@ -12,7 +12,7 @@ import kinetoscope
 from kinetoscope.advisor.advice import advise
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.laws import lawful
-from kinetoscope.advisor.plan import Plan, plan
+from kinetoscope.advisor.plan import AdvicePlan, plan
 from kinetoscope.advisor.plan_of_rank import candidate, plan_of_rank
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules import our_rules
@@ -120,7 +120,7 @@ def test_what_gives_way_comes_last_unless_it_is_replayed(rank: RankView) -> None
 # --- on real traces
 
 
-def keep_the_laws_of_plans(planned: Plan) -> None:
+def keep_the_laws_of_plans(planned: AdvicePlan) -> None:
     advice = planned.advice
     before = Stake(advice.step, advice.step)
     assert {(each.code, each.key) for each in planned} <= {(each.code, each.key) for each in advice.timed}

@@ -57,7 +57,7 @@ _LIMITS: Final = {
     "gaps": "gaps between work on the device",
     "other": "what nothing explains",
 }
-"""What limits the steps, by cause."""
+"""Words for the limit of the steps, by cause."""
 
 _Which = tuple[str, str]
 """Code and key of a finding."""
@@ -90,12 +90,12 @@ class PlanStep:
 
     @property
     def key(self) -> str:
-        """Which of the findings of the rule."""
+        """The operator or source line that tells several findings of the rule apart."""
         return self.finding.key
 
     @property
     def title(self) -> Sentence:
-        """What is wrong."""
+        """The trouble in a sentence without a full stop."""
         return self.finding.title
 
     @property
@@ -105,7 +105,7 @@ class PlanStep:
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class AdvicePlan:
     """The findings with time at stake in the order of a plan.
 
     Attributes:
@@ -126,7 +126,7 @@ class Plan:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What was left out or assumed."""
+        """Notes on what was left out or assumed."""
         several = [Note("PLAN_OF_RANKS", _OF_RANKS)] if self.advice.ranks > 1 and self.steps else []
         return (*self.advice.notes, *several)
 
@@ -139,7 +139,7 @@ class Plan:
 
     @property
     def headline(self) -> Sentence:
-        """What all steps save together, and the limit then, in one sentence; that of the advice without a step."""
+        """The step that remains after all, and its limit, in one sentence; that of the advice if there is no step."""
         if not self.steps:
             return self.advice.headline
         last = len(self.steps)
@@ -200,7 +200,7 @@ _OF_RANKS: Final = (
 )
 
 
-def plan(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] | None = None) -> Plan:
+def plan(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] | None = None) -> AdvicePlan:
     """The findings of `advise` in the order in which they save most, all replayed together.
 
     At each place is the finding that makes the recorded steps shortest after those before it: so a change that saves
@@ -220,7 +220,7 @@ def plan(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] | 
     return plan_from(job, select, only, job.ask(advice_questions(job, select, only, planned=True)))
 
 
-def plan_from(job: Job, select: Selection, only: Sequence[int] | None, answers: Mapping[str, Result]) -> Plan:
+def plan_from(job: Job, select: Selection, only: Sequence[int] | None, answers: Mapping[str, Result]) -> AdvicePlan:
     """The plan that follows from the answers to `advice_questions`, asked with `planned`."""
     advice, frame = advice_from(job, select, only, answers), answers[OF_RANKS].frame
     ranks = frame.get_column("rank").n_unique() if only is None else len({*frame.get_column("rank")} & {*only})
@@ -228,16 +228,16 @@ def plan_from(job: Job, select: Selection, only: Sequence[int] | None, answers: 
         _joined(frame, ranks, *ends) for ends in (("least", "most"), ("alone_low", "alone_high"), ("device", "device"))
     )
     by_key = {(each.code, each.key): each for each in advice.timed if each.change or (each.code, each.key) in after}
-    recorded = _Recorded.of(frame)
+    recorded = _RecordedPlans.of(frame)
     ordered = sorted((which for which in after if which in by_key), key=lambda which: (recorded.place(which), *which))
     own = [(by_key[which], alone[which], after[which], device[which].high) for which in ordered]
     others = [each for which, each in by_key.items() if which not in after]
     least = job_view(job, select, advice.program, answers).step_time.least if len(job.ranks) > 1 else 0.0
-    return Plan(advice, tuple(_steps(advice.step, least, _merged(own, others), recorded)), recorded.causes(()))
+    return AdvicePlan(advice, tuple(_steps(advice.step, least, _merged(own, others), recorded)), recorded.causes(()))
 
 
 @dataclass(frozen=True, slots=True)
-class _Recorded:
+class _RecordedPlans:
     """The plans of all recordings: of each step the finding, and what is left of the step after it.
 
     Attributes:
@@ -251,8 +251,8 @@ class _Recorded:
     plans: list[list[tuple[_Which, tuple[float, ...]]]]
 
     @classmethod
-    def of(cls, frame: pl.DataFrame) -> _Recorded:
-        """Those in the answers of the ranks."""
+    def of(cls, frame: pl.DataFrame) -> _RecordedPlans:
+        """The plans in the answers of the ranks."""
         by = ["rank", *(["cycle"] if "cycle" in frame.columns else [])]
         recordings = frame.filter(pl.col("causes").is_not_null()).partition_by(by, maintain_order=True)
         plans = []
@@ -273,7 +273,7 @@ class _Recorded:
         )
 
     def causes(self, done: Collection[_Which]) -> tuple[float, ...]:
-        """What an average step is made of when some findings are done, each recording by as many steps of its plan."""
+        """Causes of an average step when some findings are done, each recording by as many steps of its plan."""
         after = []
         for now, plan in zip(self.now, self.plans, strict=True):
             count = sum(finding in done for finding, _ in plan)
@@ -311,7 +311,7 @@ def _merged(own: Sequence[_Entry], others: Sequence[Finding]) -> Iterator[_Entry
     yield from ((each, each.stake, each.stake, 0.0) for each in waiting)
 
 
-def _steps(step: float, least: float, entries: Iterator[_Entry], recorded: _Recorded) -> Iterator[PlanStep]:
+def _steps(step: float, least: float, entries: Iterator[_Entry], recorded: _RecordedPlans) -> Iterator[PlanStep]:
     """The steps of a plan with what remains after each: never less than `least`, nor than nothing."""
     low = high = step
     done = []

@@ -14,13 +14,13 @@ from typing import Final
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.laws import together, uncounted
 from kinetoscope.advisor.rule import RankView
-from kinetoscope.model.critical_path.joint import Change, joined
+from kinetoscope.model.critical_path.joint import ReplayedChange, joined
 from kinetoscope.model.critical_path.what_if import Factors
 
 _TRIES: Final = 8
 """Replays in which the part is sought that saves what is promised."""
 
-_NEAR: Final = 0.005
+_PROMISE_ERROR: Final = 0.005
 """Share of a promise by which the part that is taken may save less."""
 
 
@@ -53,7 +53,7 @@ class Candidate:
     """
 
     finding: Finding
-    change: Change | None = None
+    change: ReplayedChange | None = None
     parts: tuple[float, float] = (0.0, 0.0)
     saved: tuple[float, float] = (0.0, 0.0)
 
@@ -63,7 +63,9 @@ class _Done:
     """The steps so far. At both ends: the changes and their parts, what replays save, and what is promised."""
 
     findings: list[Finding] = field(default_factory=list)
-    changes: tuple[list[tuple[Change, float]], list[tuple[Change, float]]] = field(default_factory=lambda: ([], []))
+    changes: tuple[list[tuple[ReplayedChange, float]], list[tuple[ReplayedChange, float]]] = field(
+        default_factory=lambda: ([], [])
+    )
     replayed: tuple[float, float] = (0.0, 0.0)
     promised: tuple[float, float] = (0.0, 0.0)
 
@@ -102,7 +104,7 @@ def candidate(rank: RankView, finding: Finding) -> Candidate:
     """The finding with the parts of its change that save alone what it promises."""
     if finding.factors is None:
         return Candidate(finding)
-    change = Change.of(finding.factors)
+    change = ReplayedChange.of(finding.factors)
 
     def gain(part: float) -> float:
         return _gain(rank, joined(rank.trace, [(change, part)]))
@@ -137,9 +139,9 @@ def _part(gain: Callable[[float], float], whole: float, wanted: float) -> tuple[
         return 1.0, max(whole, 0.0)
     low, saved, high, more = 0.0, 0.0, 1.0, whole
     for turn in range(_TRIES):
-        if saved >= (1 - _NEAR) * wanted:
+        if saved >= (1 - _PROMISE_ERROR) * wanted:
             break
-        line = (wanted * (1 - _NEAR / 2) - saved) / (more - saved)
+        line = (wanted * (1 - _PROMISE_ERROR / 2) - saved) / (more - saved)
         part = low + (high - low) * (line if turn % 2 == 0 else 0.5)
         now = gain(part)
         if now <= wanted:
@@ -175,7 +177,7 @@ def _order(candidate: Candidate, saved: tuple[float, float]) -> tuple[float, str
 
 
 def _after(rank: RankView, done: _Done, candidate: Candidate) -> tuple[tuple[float, float], tuple[float, float]]:
-    """What a finding saves after others, and what the replays save then, at both ends.
+    """The savings of a finding after others, and of the replays with it, at both ends.
 
     The replay of a rule may say less than its promise, which has a margin: so much more is saved here, too.
     """

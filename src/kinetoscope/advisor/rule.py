@@ -285,7 +285,7 @@ class RankView(_View):
         return np.asarray(self._now[places] - new[places], np.float64)
 
     def causes(self, factors: Factors) -> tuple[float, ...]:
-        """What an average selected step would be made of with other times, ns by `CAUSES`; see `gains`."""
+        """Causes of an average selected step with other times, ns by `CAUSES`; see `gains`."""
         every = causes_of_replay(self.trace, factors, self.select.steps_by, self._follows)[self.scope.places]
         return tuple(every.mean(axis=0).tolist()) if len(every) else (0.0,) * every.shape[1]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kinetoscope.advisor.advice import Advice
-from kinetoscope.advisor.plan import Plan
+from kinetoscope.advisor.plan import AdvicePlan
 from kinetoscope.analyses import NAMES, asked
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.gate.causes import Causes
@@ -105,12 +105,12 @@ def advice_html(advice: Advice) -> str:
     return html(of_advice(advice, limit=MAX_FINDINGS))
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: AdvicePlan) -> str:
     """All steps, as on a terminal."""
     return terminal.text(of_plan(plan))
 
 
-def plan_html(plan: Plan) -> str:
+def plan_html(plan: AdvicePlan) -> str:
     """The steps in a cell."""
     return html(of_plan(plan))
 

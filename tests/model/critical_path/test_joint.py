@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
-from kinetoscope.model.critical_path.joint import Change, causes_of_replay, joined
+from kinetoscope.model.critical_path.joint import ReplayedChange, causes_of_replay, joined
 from kinetoscope.model.critical_path.path import CAUSES, critical_path
 from kinetoscope.model.critical_path.what_if import Factors, replayed
 from kinetoscope.model.trace.trace import Trace
@@ -27,14 +27,14 @@ LOOP = [
 """A step of the host alone: 500 ns of Python and two calls."""
 
 
-def change(trace: Trace, cut: Intervals | None = None, **host: float) -> Change:
+def change(trace: Trace, cut: Intervals | None = None, **host: float) -> ReplayedChange:
     """A change of calls by their names, and of stretches of their thread."""
     factors = Factors.all_one(trace)
     for name, factor in host.items():
         factors.host[trace.name == trace.strings.code(f"aten::{name}")] = factor
     if cut is not None:
         factors.cut[int(trace.track[0])] = cut
-    return Change.of(factors)
+    return ReplayedChange.of(factors)
 
 
 def spans(*times: tuple[int, int]) -> Intervals:

@@ -33,8 +33,8 @@ Chosen = tuple[Int64s, Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What a what-if changes, without the times that it leaves as they are; fields as in `Factors`."""
+class ReplayedChange:
+    """A what-if without the times that it leaves as they are; fields as in `Factors`."""
 
     scaled: dict[str, Chosen]
     free: Chosen
@@ -43,8 +43,8 @@ class Change:
     cut: dict[int, Intervals]
 
     @classmethod
-    def of(cls, factors: Factors) -> Change:
-        """What these factors change."""
+    def of(cls, factors: Factors) -> ReplayedChange:
+        """The changes of these factors."""
         scaled = {name: _where(getattr(factors, name), 1.0) for name in _SCALED}
         return cls(scaled, _where(factors.free, 0.0), factors.outside, factors.unexplained, dict(factors.cut))
 
@@ -70,7 +70,7 @@ def _where(values: Floats, usual: float) -> Chosen:
     return places, values[places]
 
 
-def joined(trace: Trace, changes: Iterable[tuple[Change, float]]) -> Factors:
+def joined(trace: Trace, changes: Iterable[tuple[ReplayedChange, float]]) -> Factors:
     """The factors of changes together, each to a part: what none of them changes stays."""
     factors = Factors.all_one(trace)
     for change, strength in changes:
@@ -81,7 +81,7 @@ def joined(trace: Trace, changes: Iterable[tuple[Change, float]]) -> Factors:
 def causes_of_replay(
     trace: Trace, factors: Factors, steps_by: str | None = None, follows: Bools | None = None
 ) -> Int64s:
-    """What the steps would be made of with other times, ns: int64 [steps, causes], a column for each `PathCause`.
+    """Causes of the steps' time with other times, ns: int64 [steps, causes], a column for each `PathCause`.
 
     A row sums to the length of its step as `replayed` has it: it is the critical path of the replay.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kinetoscope.advisor.plan import RESULT, Plan, PlanStep
+from kinetoscope.advisor.plan import RESULT, AdvicePlan, PlanStep
 from kinetoscope.pages.blocks import Block, NoteBlock, Page, RowsBlock
 from kinetoscope.pages.grid import GridBlock, GridRow
 from kinetoscope.pages.sections.tables import table
@@ -19,7 +19,7 @@ METHOD: Final = (
 _HEADS: Final = ("", "saves then", "saves alone", "step then")
 
 
-def of_plan(plan: Plan, *, limit: int | None = None) -> Page:
+def of_plan(plan: AdvicePlan, *, limit: int | None = None) -> Page:
     """The plan as `advise --plan` says it; at most `limit` steps (None, 0: all)."""
     shown = plan.steps[: limit or None]
     rest = len(plan.steps) - len(shown)
@@ -37,7 +37,7 @@ def of_plan(plan: Plan, *, limit: int | None = None) -> Page:
     return Page("plan", "", plan.headline, (f"{plan.advice.measure}.",), blocks, plan.notes)
 
 
-def plan_table(plan: Plan) -> RowsBlock:
+def plan_table(plan: AdvicePlan) -> RowsBlock:
     """The steps of a plan as a small table."""
     shown = Schema(*(RESULT[name] for name in _COLUMNS))
     return table("In which order", shown, plan.result.frame.select(_COLUMNS), note=METHOD)
@@ -56,7 +56,7 @@ _COLUMNS: Final = (
 )
 
 
-def _rows(plan: Plan, count: int) -> list[GridRow]:
+def _rows(plan: AdvicePlan, count: int) -> list[GridRow]:
     return [
         GridRow(
             (
@@ -74,8 +74,8 @@ def _rows(plan: Plan, count: int) -> list[GridRow]:
     ]
 
 
-def _about(plan: Plan, number: int, step: PlanStep) -> list[str]:
-    """What is wrong, and the limit then."""
+def _about(plan: AdvicePlan, number: int, step: PlanStep) -> list[str]:
+    """The trouble, and the limit then."""
     guess = " (a guess)" if step.finding.certainty == "guess" else ""
     limit = plan.limit_after(number)
     return [f"{step.title}{guess}", *([limit] if limit else [])]
