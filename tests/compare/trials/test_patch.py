@@ -65,7 +65,7 @@ def test_arguments_are_added_or_replaced(tmp_path: Path, before: str, after: str
 
 
 @pytest.mark.parametrize(
-    "call", ["Loader(*given)", "Loader(data, **given)", "Loader(Loader(data))", "other()[0](1)(2)"]
+    "call", ["print(data)", "Loader(*given)", "Loader(data, **given)", "Loader(Loader(data))", "other()[0](1)(2)"]
 )
 def test_what_is_not_sure_is_left_to_the_user(tmp_path: Path, call: str) -> None:
     edit = Edit(calls=("Loader",), keywords={"workers": "2"}, positional=("data", "workers"))

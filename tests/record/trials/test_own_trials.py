@@ -77,8 +77,12 @@ def test_a_name_that_is_taken_is_an_error(tmp_path: Path) -> None:
     ]
     done = run([*command, str(file)])
     assert "two trials are called 'workers': give yours another name" in done.stderr
+    none = str(tmp_path / "none.py")
     with pytest.raises(InputError, match="no such file"):
-        by_name([str(tmp_path / "none.py")])
+        by_name([none])
+    with pytest.raises(InputError, match="no such file"):
+        by_name([none], wanted=["workers", "clamp"])
+    assert len(by_name([none], wanted=["workers"])) == len(NAMES)
 
 
 @pytest.mark.torch

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.compare.trials.source_edits import CannotEditError, SourceFile
+from kinetoscope.compare.trials.source_edits import SourceEdits
+from kinetoscope.compare.trials.source_tree import CannotEditError, SourceTree
 from kinetoscope.record.trials.trial import Edit
 
 _NO_NEWLINE: Final = "\\ No newline at end of file\n"
@@ -120,29 +121,31 @@ def _left_to_do(change: Applied, files: _Files, program: str) -> str:
     return why
 
 
-def _edit_at(file: SourceFile, line: int, edit: Edit, facts: Mapping[str, Any]) -> None:
+def _edit_at(file: SourceEdits, line: int, edit: Edit, facts: Mapping[str, Any]) -> None:
     """Make the edit at a line of a file."""
     if edit.removes or edit.instead:
         _replace(file, line, edit)
     elif edit.keywords:
-        call = file.call(line, (*edit.calls, *edit.keywords_of))
-        wanted = next((edit.keywords_of[each] for each in edit.keywords_of if file.is_named(call.func, (each,))), None)
+        call = file.tree.call(line, (*edit.calls, *edit.keywords_of))
+        wanted = next(
+            (edit.keywords_of[each] for each in edit.keywords_of if file.tree.is_named(call.func, (each,))), None
+        )
         filled = {name: _filled(text, facts) for name, text in (wanted or edit.keywords).items()}
         file.set_arguments(call, filled, () if wanted else edit.positional)
     elif edit.within:
         context = _filled(edit.within, facts)
-        file.put_within(file.statement_at(line), context)
+        file.put_within(file.tree.statement_at(line), context)
         _import_torch(file, context)
     else:
-        statement, called = file.made(line, str(facts.get("module", "")))
+        statement, called = file.tree.made(line, str(facts.get("module", "")))
         lines = [_filled(each, {**facts, "called": called}) for each in edit.after_made]
         file.add_after(statement, lines)
         _import_torch(file, *lines)
 
 
-def _replace(file: SourceFile, line: int, edit: Edit) -> None:
-    call = file.call(line, edit.calls)
-    statement = file.statement(call)
+def _replace(file: SourceEdits, line: int, edit: Edit) -> None:
+    call = file.tree.call(line, edit.calls)
+    statement = file.tree.statement(call)
     if edit.removes and getattr(statement, "value", None) is call and type(statement).__name__ == "Expr":
         file.remove(statement)
     elif edit.instead:
@@ -152,8 +155,8 @@ def _replace(file: SourceFile, line: int, edit: Edit) -> None:
         raise CannotEditError("what the call returns is used")
 
 
-def _import_torch(file: SourceFile, *texts: str) -> None:
-    if any("torch." in text for text in texts) and not file.binds("torch"):
+def _import_torch(file: SourceEdits, *texts: str) -> None:
+    if any("torch." in text for text in texts) and not file.tree.binds("torch"):
         file.add_after_imports(["import torch"])
 
 
@@ -174,9 +177,9 @@ class _Files:
     def __init__(self, read: Callable[[str], str]) -> None:
         self._read = read
         self._texts: dict[str, str] = {}
-        self._edits: dict[str, list[Callable[[SourceFile], None]]] = {}
+        self._edits: dict[str, list[Callable[[SourceEdits], None]]] = {}
 
-    def edit(self, name: str, act: Callable[[SourceFile], None]) -> str:
+    def edit(self, name: str, act: Callable[[SourceEdits], None]) -> str:
         """Make an edit beside those that were made; why it cannot be made, "" if it was."""
         try:
             text = self._texts.setdefault(name, self._read(name)) if name not in self._texts else self._texts[name]
@@ -192,8 +195,8 @@ class _Files:
         return [(name, self._texts[name], _edited(self._texts[name], acts)) for name, acts in self._edits.items()]
 
 
-def _edited(text: str, acts: Sequence[Callable[[SourceFile], None]]) -> str:
-    file = SourceFile(text)
+def _edited(text: str, acts: Sequence[Callable[[SourceEdits], None]]) -> str:
+    file = SourceEdits(SourceTree(text))
     for act in acts:
         act(file)
     return file.edited()

@@ -43,18 +43,21 @@ def ours() -> tuple[Trial, ...]:
     return tuple(importlib.import_module(f"{__name__}.{name}").TRIAL for name in NAMES)
 
 
-def by_name(extensions: Sequence[str] = ()) -> dict[str, Trial]:
+def by_name(extensions: Sequence[str] = (), *, wanted: Sequence[str] | None = None) -> dict[str, Trial]:
     """All trials by their names: ours, and those that extensions declare at their top level.
 
     extensions: Python files or modules of the user, besides those that have been loaded. In the process of a job they
     are loaded with what that process has: an extension that declares trials imports torch inside its functions.
+    wanted: names; where all of them are ours, no extension is loaded. None: all.
 
     Raises:
         InputError: an extension cannot be loaded, or two trials have one name.
     """
+    trials = {trial.name: trial for trial in ours()}
+    if wanted is not None and trials.keys() >= set(wanted):
+        return trials
     extend(*extensions)
-    trials: dict[str, Trial] = {}
-    for trial in (*ours(), *declared(Trial)):
+    for trial in declared(Trial):
         if trials.setdefault(trial.name, trial) is not trial:
             raise InputError(f"two trials are called {trial.name!r}: give yours another name")
     return trials

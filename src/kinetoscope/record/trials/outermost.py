@@ -76,7 +76,7 @@ class Outermost:
         change.at_first_step(self._known)
 
     def _harmless(self, act: Callable[..., object]) -> Callable[..., object]:
-        """What is done to a module; in a run that only looks, an error in it is noted, and the program goes on."""
+        """An act on a module; in a run that only looks, an error in it is noted, and the program goes on."""
 
         def acted(*args: Any) -> None:
             try:
