@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinetoscope.advisor.finding import Finding
-from kinetoscope.advisor.plan import Plan
+from kinetoscope.advisor.plan import AdvicePlan
 from kinetoscope.compare.trials.runs import TimedRun
 from kinetoscope.compare.trials.tried import TrialRow
 from kinetoscope.errors import UsageError, nearest
@@ -48,7 +48,7 @@ def candidates(
     options: TryOptions,
     trials: Mapping[str, Trial],
     first: TimedRun,
-    planned: Plan | None,
+    planned: AdvicePlan | None,
 ) -> Candidates:
     """Choose.
 

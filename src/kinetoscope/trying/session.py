@@ -203,7 +203,7 @@ class TrySession:
         self._tell(f"{names_of(changes) or _AS_IT_IS}, round {number} of {self.options.rounds}")
         return self._runner.run(changes, stage, number, record=not self._runner.has_window(changes))
 
-    def _plan(self, changes: Changes) -> plans.Plan | None:
+    def _plan(self, changes: Changes) -> plans.AdvicePlan | None:
         """The findings about a recorded window, in the order in which to act on them."""
         try:
             return plans.plan(read(self.folder / self._runner.trace_folder(changes)))
