@@ -32,6 +32,9 @@ LINES: Final[dict[str, str]] = {
         "test_lines.py::test_an_importer_of_another_make_is_said"
     ),
     "recording has ended in process": "test_lines.py::test_a_fault_of_ours_ends_the_recording_and_not_the_program",
+    "the change could not be made": (
+        "always_on/test_timing.py::test_a_change_that_fails_ends_the_process_with_its_reason"
+    ),
     "several threads train: the steps of one are recorded": "test_lines.py::test_of_threads_that_train_one_is_recorded",
     "the program trains after all": (
         "always_on/test_module_calls.py::test_a_program_that_trains_later_is_recorded_by_its_optimizer"
@@ -240,5 +243,5 @@ UNSAID: Final[dict[str, str]] = {
 }
 """Fragments of texts that are no lines of the recorder, and what they are."""
 
-ELSEWHERE: Final = ("record/selftest.py", "record/output/validate_json.py")
-"""Modules whose texts `kinetoscope selftest` prints, or a process of ours alone reads."""
+ELSEWHERE: Final = ("record/trials/", "record/selftest.py", "record/output/validate_json.py")
+"""Modules whose texts `kinetoscope try` or `selftest` prints, or a process of ours alone reads."""

@@ -179,4 +179,4 @@ def _counted(words: Counter[str]) -> Sentence:
     if len(words) > 1:
         return join([say("{count} {word}", count=measured(words[word]), word=word) for word in sorted(words)], ", ")
     word = "it failed" if words["failed"] else next(iter(words))
-    return say("each time {word}" if words.total() > 1 else "{word}", word=word)
+    return say("each time {word}", word=word) if words.total() > 1 else say("{word}", word=word)

@@ -208,7 +208,7 @@ class TrySession:
         try:
             return plans.plan(read(self.folder / self._runner.trace_folder(changes)))
         except KinetoscopeError as error:
-            self._account.notes.append(Note("NO_WINDOW", f"Nothing is asked for by a recording: {error}."))
+            self._account.notes.append(Note("NO_RECORDED_WINDOW", f"Nothing is asked for by a recording: {error}."))
             return None
 
     def _more(self, accepted: Changes) -> Sequence[Changes]:

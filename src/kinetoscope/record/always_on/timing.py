@@ -86,7 +86,7 @@ def prepare(plan: RecordPlan) -> None:
             from kinetoscope.record.trials import silent_writers
 
             silent_writers.attach()
-        known = by_name(timing.extensions)
+        known = by_name(timing.extensions, wanted=(*timing.looks, *timing.changes))
         for name in (*timing.looks, *timing.changes):
             change = _changes[name] = Change(known[name], acts=name in timing.changes)
             change.trial.put_in(change)
