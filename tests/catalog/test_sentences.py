@@ -14,6 +14,7 @@ import pytest
 
 import kinetoscope
 from kinetoscope.advisor.advice import advise
+from kinetoscope.advisor.plan import plan
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, default_to_steady
@@ -58,6 +59,8 @@ class Tables:
         if key not in self.answers:
             if analysis == "advise":
                 self.answers[key] = advise(self.job, select=params.get("select", ALL)).result
+            elif analysis == "plan":
+                self.answers[key] = plan(self.job, select=params.get("select", ALL)).result
             else:
                 self.answers[key] = named(analysis)(self.job, **params)
         return self.answers[key]
@@ -123,6 +126,12 @@ def test_each_number_of_the_summary_is_in_its_table(job: Job) -> None:
     tables, page = Tables(job), kinetoscope.summary(job)
     said = [*sentences_of(page), *(cell for row in spread_of(page) for cell in row.cells if isinstance(cell, Sentence))]
     assert [each for sentence in said for each in tables.wrong(sentence)] == []
+
+
+def test_each_number_of_a_plan_is_in_its_table(job: Job) -> None:
+    planned, tables = plan(job), Tables(job)
+    limits = [planned.limit_after(number) for number in range(1, len(planned) + 1)]
+    assert [each for said in filter(None, (planned.headline, *limits)) for each in tables.wrong(said)] == []
 
 
 def spread_of(page: Page) -> Iterator[GridRow]:
