@@ -69,6 +69,46 @@ def test_a_program_that_ends_before_says_so_and_is_left_to_itself(tmp_path: Path
     json.dumps(note, allow_nan=False)
 
 
+class DrawnEvent:
+    """An event of a device on which a step takes 3 ms, whatever the host does."""
+
+    made = 0
+
+    def __init__(self, **_: object) -> None:
+        DrawnEvent.made += 1
+        self.place = DrawnEvent.made
+
+    def record(self) -> None:
+        """It is put into the stream."""
+
+    def elapsed_time(self, other: DrawnEvent) -> float:
+        return 3.0 * (other.place - self.place)
+
+
+def test_a_device_tells_the_time_of_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from kinetoscope.record.always_on.timing import TimedSteps
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "Event", DrawnEvent)
+    timing = TimingPlan(name="a", steps=100)
+    plan = RecordPlan(dir=str(tmp_path), control=str(tmp_path), timing=timing)
+    steps = TimedSteps(plan, timing, lambda **_: pytest.fail("nothing is recorded"), by_calls=False)
+    try:
+        for _ in range(5):
+            steps.boundary(0.0)
+        ends = steps.note("steps")["ends"]
+        assert [end - ends[0] for end in ends] == [0, 3_000_000, 6_000_000, 9_000_000, 12_000_000]
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        steps.boundary(0.0)  # one without a mark: the host's clock is taken for all
+        assert steps.note("steps")["ends"] == list(steps._ends)
+    finally:
+        steps.withdraw()
+
+
 def test_a_change_that_fails_ends_the_process_with_its_reason(tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(OWN)

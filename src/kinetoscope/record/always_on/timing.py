@@ -1,7 +1,8 @@
 """Steps that are timed without a profiler, in a process that a trial has changed; then the program is ended.
 
-The time of a step is from one end to the next, by the clock of the system. At each end the process only notes the time
-and keeps the losses that `backward` was called on; they are read when the last step has ended. A rank leaves one note:
+The time of a step is from one end to the next: of the host by the clock of the system, and where there is a CUDA device
+by events in its current stream, as the host runs ahead of it. At each end the process only notes the time and keeps the
+losses that `backward` was called on; they are read when the last step has ended. A rank leaves one note:
 
     timed/RANK.PID   {rank, world, steps, losses, changes, ended, ...}, see `TimedSteps.note`
 
@@ -183,6 +184,7 @@ class TimedSteps:
         here = rank_identity()
         self._name, self._rank, self._world = f"{here.rank}.{here.pid}", here.rank, here.world
         self._ends = array("q")
+        self._marks: list[Any] = []
         self._losses: list[list[torch.Tensor]] = []
         self._recording: WindowRecorder | None = None
         self._left = plan.wait + plan.warmup + plan.active + _LAST_STEPS if timing.record else 0
@@ -234,6 +236,7 @@ class TimedSteps:
         self._is_over = True
 
     def _timed(self) -> None:
+        self._marks.append(_device_mark())
         self._ends.append(time.perf_counter_ns())
         self._losses.append(_losses.copy())
         _losses.clear()
@@ -271,6 +274,15 @@ class TimedSteps:
             time.sleep(_LET_GO_SECONDS)
         end_process()
 
+    def _device_ends(self) -> list[int]:
+        """The ends by the device's clock, ns, of which the first is the host's; [] if not each has a mark."""
+        if not self._marks or None in self._marks:
+            return []
+        with contextlib.suppress(Exception):  # a device that failed
+            torch.cuda.synchronize()
+            return [self._ends[0] + round(self._marks[0].elapsed_time(mark) * 1e6) for mark in self._marks]
+        return []
+
     def _leave(self, ended: str) -> None:
         with contextlib.suppress(OSError):
             _leave(self._plan, self.note(ended), NOTES, self._name)
@@ -291,7 +303,7 @@ class TimedSteps:
             "world": self._world,
             "host": socket.gethostname(),
             "ended": ended,
-            "ends": list(self._ends),
+            "ends": self._device_ends() or list(self._ends),
             "first": self._ends[0] - _prepared[0] if self._ends else 0,
             "losses": [[_number(each) for each in step] for step in self._losses],
             "lacked": after.lacked - self._before.lacked,
@@ -304,6 +316,16 @@ class TimedSteps:
             "by_calls": self._by_calls,
             "changes": {name: change.note() for name, change in _changes.items()},
         }
+
+
+def _device_mark() -> Any:
+    """An event behind all work of the current stream; None without CUDA, and while a graph is captured."""
+    with contextlib.suppress(Exception):  # a device that failed
+        if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+            mark = torch.cuda.Event(enable_timing=True)
+            mark.record()
+            return mark
+    return None
 
 
 class _Usage:
