@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -151,3 +153,10 @@ def test_what_the_next_recording_asks_for_is_tried_on_top() -> None:
     search.run([("a",)])
     assert search.accepted == ("a", "b")
     assert [each.new[-1] for each in search.tried] == ["a", "b", "c"]
+
+
+def test_the_driver_needs_no_torch() -> None:
+    """The program that is tried may have an interpreter of its own."""
+    program = "import sys, kinetoscope.cli.trying, kinetoscope.trying.session; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -12,8 +12,7 @@ from typing import Any, Final
 from kinetoscope.compare.trials.runs import TimedRun, of_notes
 from kinetoscope.errors import InputError
 from kinetoscope.record.always_on import mailbox
-from kinetoscope.record.always_on.timing import NOTES
-from kinetoscope.record.session.child_config import RecordPlan, TimingPlan
+from kinetoscope.record.session.child_config import TIMED, RecordPlan, TimingPlan
 from kinetoscope.record.session.launching import environment_of
 from kinetoscope.record.trials.trial import Trial
 from kinetoscope.trying.options import TryOptions
@@ -124,7 +123,7 @@ class Runner:
             ended = run_once(command, environment, log, limit, load=self._options.load)
         except OSError as error:
             raise InputError(f"{error.filename or command[0]}: {error.strerror or error}") from error
-        notes = [*mailbox.read_all(control / NOTES).values()]
+        notes = [*mailbox.read_all(control / TIMED).values()]
         failed = [*mailbox.read_all(control / "failed").values()]
         shutil.rmtree(control, ignore_errors=True)
         run = of_notes(notes, ended.seconds, least=_MIN_STEPS)

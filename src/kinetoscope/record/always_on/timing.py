@@ -33,16 +33,13 @@ import torch
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.hooks import hidden_from_compiler
 from kinetoscope.record.output.guards import described, tell
-from kinetoscope.record.session.child_config import RecordPlan, TimingPlan
+from kinetoscope.record.session.child_config import TIMED, RecordPlan, TimingPlan
 from kinetoscope.record.session.options import rank_identity
 from kinetoscope.record.trials import by_name
 from kinetoscope.record.trials.trial import Change
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-NOTES: Final = "timed"
-"""The folder of notes in the control folder of a run."""
 
 _LAST_STEPS: Final = 2
 """Steps that a recorded window may take to be over besides its own."""
@@ -269,7 +266,7 @@ class TimedSteps:
         self._is_over = True
         self._leave(ended)
         if self._world > 1:
-            notes = Path(self._plan.control) / NOTES
+            notes = Path(self._plan.control) / TIMED
             _until(lambda: len({note.get("rank") for note in mailbox.read_all(notes).values()}) >= self._world)
             time.sleep(_LET_GO_SECONDS)
         end_process()
@@ -285,7 +282,7 @@ class TimedSteps:
 
     def _leave(self, ended: str) -> None:
         with contextlib.suppress(OSError):
-            _leave(self._plan, self.note(ended), NOTES, self._name)
+            _leave(self._plan, self.note(ended), TIMED, self._name)
 
     def note(self, ended: str) -> dict[str, Any]:
         """The note for the driver: one of a rank.

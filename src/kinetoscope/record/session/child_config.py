@@ -21,6 +21,9 @@ ENVIRONMENT: Final = "KINETOSCOPE_RECORD"
 CONTROL: Final = ".kinetoscope"
 """The folder of a run in which its processes, and those who ask them for a recording, leave each other notes."""
 
+TIMED: Final = "timed"
+"""The folder, among these notes, of those of processes whose steps are timed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TimingPlan:
