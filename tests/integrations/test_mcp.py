@@ -350,7 +350,9 @@ def test_a_change_is_tried_for_an_assistant(tmp_path: Path) -> None:
     rows = [
         dict(zip((name.partition(" ")[0] for name in answer["columns"]), row, strict=True)) for row in answer["rows"]
     ]
-    assert [row["outcome"] for row in rows if row["trial"] == "anomaly"] == ["kept"]
+    (row,) = [row for row in rows if row["trial"] == "anomaly"]
+    assert row["outcome"] in ("kept", "no longer matters")  # what else the machine does may hide it in the end
+    assert row["change"] < -0.1
     again = json.loads(call(folders, "list_trials", {"path": answer["path"]}))
     assert again["rows"] == answer["rows"]
     with pytest.raises(KinetoscopeError, match="nothing can be tried"):
@@ -359,6 +361,7 @@ def test_a_change_is_tried_for_an_assistant(tmp_path: Path) -> None:
 
 _PROGRAM = """
 import torch
+torch.set_num_threads(1)
 torch.manual_seed(0)
 torch.autograd.set_detect_anomaly(True)
 model = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range(30)))

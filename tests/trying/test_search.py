@@ -116,6 +116,11 @@ def test_a_disturbed_run_is_run_again() -> None:
     assert max(run.typical for each in search.tried for run in (*each.of_base, *each.of_new)) < 2 * STEP
 
 
+@pytest.mark.parametrize("burst", [1, 2, 3, 4, 5])
+def test_a_burst_in_an_early_run_hides_no_gain(burst: int) -> None:
+    assert searched(Simulated(product(a=0.6), bursts=(burst,)), "a").accepted == ("a",)
+
+
 def test_what_excludes_another_takes_its_place() -> None:
     search = searched(
         Simulated(lambda changes: {"bs=1": 0.9, "bs=2": 0.7}.get(changes[-1] if changes else "", 1.0)),
