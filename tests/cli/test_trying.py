@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.cli import main, trying
+from kinetoscope.cli.shared.options import parted
 from kinetoscope.errors import UsageError
 from kinetoscope.trying.options import UserVariant
 
@@ -26,7 +27,7 @@ while True:
 
 
 def scanned(*arguments: str) -> tuple[list[str], tuple[UserVariant, ...]]:
-    own, command = trying._parted(arguments)
+    own, command = parted(arguments)
     return trying._scanned(command, trying._parser().parse_args(own))
 
 

@@ -31,7 +31,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kinetoscope.cli.shared.options import Parser, count, positive, typed
+from kinetoscope.cli.shared.options import Parser, count, parted, positive, typed
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
@@ -64,7 +64,7 @@ _ANSWERED = 600.0
 
 def run(arguments: list[str]) -> int:
     """Run the command, and say where its traces are."""
-    own, command = _parted(arguments)
+    own, command = parted(arguments)
     parser = _parser()
     args = parser.parse_args(own)
     command = _command(command, args)
@@ -85,14 +85,6 @@ def run(arguments: list[str]) -> int:
     for line in (*lines, _outcome(plan, before, ended, code)):
         sys.stderr.write(f"kinetoscope: {line}\n")
     return code
-
-
-def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is for us, and the command behind `--`."""
-    if "--" not in arguments:
-        return list(arguments), []
-    at = arguments.index("--")
-    return list(arguments[:at]), list(arguments[at + 1 :])
 
 
 def _parser() -> Parser:

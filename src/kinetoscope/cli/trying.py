@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kinetoscope.cli.shared.options import Parser, count, positive, typed
+from kinetoscope.cli.shared.options import Parser, count, parted, positive, typed
 from kinetoscope.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _MOST_VARIANTS = 50
 
 def run(arguments: list[str]) -> int:
     """Survey the program, say what will be run, run it, and write what came of it."""
-    own, command = _parted(arguments)
+    own, command = parted(arguments)
     args = _parser().parse_args(own)
     command = command or args.command
     from kinetoscope.cli.shared import trial_screen
@@ -81,14 +81,6 @@ def run(arguments: list[str]) -> int:
         session.measure_noise()
         session.run()
     return _end(session, args)
-
-
-def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Our own arguments, and the command behind `--`."""
-    if "--" not in arguments:
-        return list(arguments), []
-    at = arguments.index("--")
-    return list(arguments[:at]), list(arguments[at + 1 :])
 
 
 def _interrupted(*_: object) -> None:

@@ -203,3 +203,11 @@ def typed(convert: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from error
 
     return converted
+
+
+def parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our own arguments, and the command behind `--`."""
+    if "--" not in arguments:
+        return list(arguments), []
+    at = arguments.index("--")
+    return list(arguments[:at]), list(arguments[at + 1 :])
