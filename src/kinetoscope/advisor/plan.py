@@ -73,7 +73,7 @@ class PlanStep:
         after: what it saves after those before it.
         remaining: the average step then, ns.
         device: the device time of it that goes with the step of the plan at most, ns.
-        causes: what the replayed step is made of then, ns by `CAUSES`.
+        causes: what the replayed step is made of then, ns by `CAUSES`; () from the first finding on that no replay has.
     """
 
     finding: Finding
@@ -273,13 +273,18 @@ class _RecordedPlans:
         )
 
     def causes(self, done: Collection[_Which]) -> tuple[float, ...]:
-        """Causes of an average step when some findings are done, each recording by as many steps of its plan."""
+        """Causes of an average step when some findings are done, each recording by as many steps of its plan.
+
+        Without any where no replay has one of them.
+        """
+        if not {*done} <= {finding for plan in self.plans for finding, _ in plan}:
+            return ()
         after = []
         for now, plan in zip(self.now, self.plans, strict=True):
             count = sum(finding in done for finding, _ in plan)
             after.append(plan[count - 1][1] if count else now)
         whole = sum(self.steps)
-        if not whole:
+        if not whole or not all(after):
             return ()
         return tuple(
             sum(count * each for count, each in zip(self.steps, column, strict=True)) / whole

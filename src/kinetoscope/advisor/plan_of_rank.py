@@ -34,7 +34,8 @@ class Planned:
         least, most: what it saves after those before it: in the replay of all lower ends, and of all upper ends. Where
             the upper ends leave less of it than the lower ends do, `least` is more than `most`.
         device: the device time of an average step that goes with it after those before it, at the upper ends, ns.
-        causes: of an average step after it, at the upper ends, ns by `CAUSES`.
+        causes: of an average step after it, at the upper ends, ns by `CAUSES`; () from the first finding on for which
+            there is no replay.
     """
 
     finding: Finding
@@ -95,7 +96,8 @@ def plan_of_rank(rank: RankView, findings: Sequence[Finding]) -> list[Planned]:
         done.promised = (done.promised[0] + saved[0], done.promised[1] + saved[1])
         factors = joined(rank.trace, done.changes[1])
         gone = _device_time(rank, factors)
-        planned.append(Planned(chosen.finding, chosen.finding.stake, *saved, gone - device, rank.causes(factors)))
+        causes = rank.causes(factors) if len(done.changes[1]) == len(done.findings) else ()
+        planned.append(Planned(chosen.finding, chosen.finding.stake, *saved, gone - device, causes))
         device = gone
     return planned
 

@@ -1,0 +1,135 @@
+"""Hold trials against programs of the zoo: `python -m tests.zoo.tries FILE [--measure] [NAME...]`; FILE gets a line each.
+
+Each program runs as it is, with all trials looking, and once with each trial that applies alone, always to its own end:
+how it ends, what it says it computed, and why the others are refused. With --measure, `try` measures what findings ask
+for: what was promised, and what came. Programs that FILE has already are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kinetoscope.compare.trials.runs import TimedRun, loss_difference
+from kinetoscope.compare.trials.tried import TrialRow
+from kinetoscope.errors import InputError
+from kinetoscope.record.trials import by_name
+from kinetoscope.trying.options import TryOptions
+from kinetoscope.trying.runner import LOGS, Runner
+from kinetoscope.trying.session import TrySession
+from tests.zoo.catalogue import Program, programs
+from tests.zoo.recording import plain, results
+
+_ALL_STEPS: Final = 1_000_000
+_PATIENCE_S: Final = 300.0
+_BUDGET_S: Final = 300.0
+
+
+def main() -> None:
+    """Run what the command line names, or all."""
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("file", type=Path, metavar="FILE")
+    asked.add_argument("names", nargs="*", metavar="NAME")
+    asked.add_argument("--measure", action="store_true", help="measure what findings ask for")
+    options = asked.parse_args()
+    lines = options.file.read_text().splitlines() if options.file.exists() else []
+    done = {json.loads(line)["program"] for line in lines}
+    for program in programs():
+        if program.absent or program.name in done or (options.names and program.name not in options.names):
+            continue
+        row = {"program": program.name, **dict(_promises(program) if options.measure else _to_its_end(program))}
+        with options.file.open("a") as file:
+            print(json.dumps(row), file=file)
+        print(json.dumps(row), flush=True)
+
+
+def command_of(program: Program) -> tuple[str, ...]:
+    """How a user would start it."""
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(program.ranks))
+    return (sys.executable, *(launcher if program.ranks > 1 else ()), str(program.file))
+
+
+def _to_its_end(program: Program) -> Iterator[tuple[str, Any]]:
+    """How it ends under trials, and what it computes."""
+    trials, expected = by_name(), plain(program)
+    with tempfile.TemporaryDirectory() as folder:
+        options = TryOptions(command=command_of(program), folder=folder, allow=("writes",), seed=None)
+        runner = Runner(options, trials, _ALL_STEPS)
+        look, computed = _run(runner, (), tuple(trials))
+        yield "problem", look.problem
+        yield "steps", len(look.steps)
+        yield "as plain", computed == expected
+        if not expected or computed != expected:
+            yield "results", [expected, computed]
+        applies = [name for name, note in look.changes.items() if note.get("count")]
+        yield "refused", {name: _reason(note) for name, note in look.changes.items() if name not in applies}
+        rows = {}
+        for name in applies:
+            run, computed = _run(runner, (name,), ())
+            difference = loss_difference(look, run)
+            rows[name] = {
+                "problem": run.problem,
+                "idle": run.idle,
+                "as plain": computed == expected,
+                "loss": difference.word,
+                "step": difference.step,
+                "first": difference.first,
+                "within": trials[name].loss_within,
+            }
+        yield "trials", rows
+
+
+def _run(runner: Runner, changes: tuple[str, ...], looks: tuple[str, ...]) -> tuple[TimedRun, tuple[str, ...]]:
+    run = runner.run(changes, "to its end", 1, looks=looks, limit=_PATIENCE_S)
+    log = max((runner.folder / LOGS).iterdir())
+    return run, results(log.read_text("utf-8", "replace"))
+
+
+def _reason(note: Mapping[str, Any]) -> str:
+    refused = note.get("refused") or {}
+    return max(refused, key=refused.__getitem__) if refused else "nothing to change"
+
+
+def _promises(program: Program) -> Iterator[tuple[str, Any]]:
+    """What findings promised of a step, and what trials brought, as shares of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        session = TrySession(
+            TryOptions(command=command_of(program), folder=folder, budget=_BUDGET_S, remember=False, allow=("noise",))
+        )
+        try:
+            session.survey()
+            if session.candidates.order:
+                session.measure_noise()
+            tried = session.run()
+        except InputError as error:
+            yield "problem", str(error)
+            return
+    yield "step", tried.step
+    yield "noise", tried.noise
+    yield "runs", tried.runs
+    yield "seconds", tried.seconds
+    yield "kept", tried.kept
+    yield "trials", [_promise(row) for row in tried.trials if row.was_run or row.outcome in ("failed", "no effect")]
+
+
+def _promise(row: TrialRow) -> dict[str, Any]:
+    whole = row.recorded_step or 1.0
+    ends = [None if end is None else end / whole for end in (row.promised_low, row.promised_high)]
+    return {
+        "trial": row.trial,
+        "rules": row.codes,
+        "promised": ends,
+        "change": row.change,
+        "interval": [row.change_low, row.change_high],
+        "outcome": row.outcome,
+        "why": row.why,
+    }
+
+
+if __name__ == "__main__":
+    main()
