@@ -1,4 +1,4 @@
-"""Hold trials against programs of the zoo: `python -m tests.zoo.tries FILE [--measure] [NAME...]`; FILE gets a line each.
+"""Trials held against programs of the zoo: `python -m tests.zoo.tries FILE [--measure] [NAME...]`; a line of FILE each.
 
 Each program runs as it is, with all trials looking, and once with each trial that applies alone, always to its own end:
 how it ends, what it says it computed, and why the others are refused. With --measure, `try` measures what findings ask
