@@ -45,7 +45,7 @@ module.__file__ = {file!r}
 exec(compile(open({file!r}).read(), {file!r}, "exec"), vars(module))
 """
 
-_RESULT: Final = re.compile(r"^\W*(?:result|digest|loss)\b.*", re.MULTILINE)
+_RESULT: Final = re.compile(r"^[^\w\n]*(?:result|digest|loss)\b.*", re.MULTILINE)
 _PATIENCE_S: Final = 400
 _TURNS: Final = 4
 _WARM: Final = 3
