@@ -8,7 +8,7 @@ from typing import Final
 from kinetoscope.extensions import declared
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers import parquet
+from kinetoscope.readers import inspector, parquet
 from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
 from kinetoscope.readers.job.capture_traces import with_captures
@@ -22,6 +22,7 @@ READERS: Final[dict[str, Reader]] = {
     parquet.READER.name: parquet.READER,
     alone.READER.name: alone.READER,
     timeline_files.READER.name: timeline_files.READER,
+    inspector.READER.name: inspector.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 

@@ -41,6 +41,7 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.strings import NESTED, Strings, spelled
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import Tracks
+from kinetoscope.notes import Note
 
 Column = str | int | float | Sequence[Any] | NDArray[Any]
 """One value for each event: numbers, texts, or values of JSON; or one for all of them."""
@@ -110,13 +111,21 @@ class TraceBuilder:
         """Name a process, or a device."""
         self._label("process_name", name, process, 0)
 
-    def build(self, source: Source, *, metadata: Mapping[str, Any] | None = None, text_bytes: int = 0) -> Trace:
+    def build(
+        self,
+        source: Source,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        text_bytes: int = 0,
+        notes: tuple[Note, ...] = (),
+    ) -> Trace:
         """The trace of what was added.
 
         Args:
             source: where it comes from.
             metadata: facts of the run, as Kineto has them at the top level: `distributedInfo`, `deviceProperties`, ….
             text_bytes: size of what was read, decompressed.
+            notes: what the reader has to say of the file.
         """
         dtypes = {"ph": np.uint8, "start": np.int64, "end": np.int64}
         names = ("ph", "category", "name", "track", "start", "end", "shape")
@@ -139,6 +148,7 @@ class TraceBuilder:
             tracks=Tracks.of_values([pid for pid, _ in self._tracks], [tid for _, tid in self._tracks]),
             members=members,
             members_before_events=len(members),
+            reading=notes,
             text_bytes=text_bytes,
         )
 
