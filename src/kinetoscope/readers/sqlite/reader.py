@@ -12,10 +12,10 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.reader import CandidateFile, Reader
-from kinetoscope.readers.sqlite import nsight
+from kinetoscope.readers.sqlite import nsight, rocpd
 from kinetoscope.readers.sqlite.database import MAGIC, Database, local_file
 
-_FORMATS: Final[tuple[ModuleType, ...]] = (nsight,)
+_FORMATS: Final[tuple[ModuleType, ...]] = (nsight, rocpd)
 """Modules with `fits`, `processes` and `read`."""
 
 
