@@ -8,7 +8,7 @@ from typing import Final
 from kinetoscope.extensions import declared
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers import parquet
+from kinetoscope.readers import parquet, rocprof
 from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
 from kinetoscope.readers.job.capture_traces import with_captures
@@ -23,6 +23,7 @@ READERS: Final[dict[str, Reader]] = {
     alone.READER.name: alone.READER,
     timeline_files.READER.name: timeline_files.READER,
     sqlite.READER.name: sqlite.READER,
+    rocprof.READER.name: rocprof.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 

@@ -160,11 +160,10 @@ def test_damaged_files_are_read_or_refused_in_one_line(tmp_path: Path, seed: int
         data[rng.randrange(16, len(data))] = rng.randrange(256)
     file.write_bytes(data[: rng.randint(len(data) // 3, len(data))] if seed % 3 == 0 else data)
     try:
-        trace = kinetoscope.read(file).trace()
+        said = str(kinetoscope.read(file).trace().health.symptoms)
     except InputError as error:
-        assert "\n" not in str(error)
-    else:
-        assert trace.end.size == len(trace.health.symptoms) * 0 + len(trace)
+        said = str(error)
+    assert "\n" not in said
 
 
 # --- real ones
