@@ -181,7 +181,7 @@ class _Process:
             end,
             process=self._pid,
             thread=np.array(thread),
-            **joined,  # type: ignore[arg-type]
+            **joined,
         )
 
     def _markers(self) -> None:

@@ -92,7 +92,9 @@ def test_ranges_are_operators_and_annotations(tmp_path: Path) -> None:
         "epoch 3, batch 4",
         "{'mod': 'Tensor', 'op': 'float', 'args': []}",
     )
-    rows = [(10 * n, 10 * n + 9, 59, text, None, thread(9), 0) for n, text in enumerate(texts)]
+    rows: list[tuple[object, ...]] = [
+        (10 * n, 10 * n + 9, 59, text, None, thread(9), 0) for n, text in enumerate(texts)
+    ]
     rows += [(50, 55, 59, None, 4, thread(9), 1), (60, None, 59, "never ended", None, thread(9), 0)]
     file = drawn(tmp_path, CUPTI_ACTIVITY_KIND_KERNEL=[kernel(9, 100, 150)], NVTX_EVENTS=rows)
     trace = kinetoscope.read(file).trace()

@@ -229,14 +229,15 @@ class TraceBuilder:
 
     def _tracks_at(self, place: tuple[Column, Column], count: int) -> Int64s:
         """The track of each event, by its process and thread."""
-        values, codes = zip(*(_distinct(column, count) for column in place), strict=True)
-        pairs, at = np.unique(codes[0] * len(values[1]) + codes[1], return_index=True)
-        which = np.searchsorted(pairs, codes[0] * len(values[1]) + codes[1])
+        (processes, of_process), (threads, of_thread) = (_distinct(column, count) for column in place)
+        together = of_process * len(threads) + of_thread
+        pairs, first, which = np.unique(together, return_index=True, return_inverse=True)
         tracks = np.zeros(len(pairs), np.int64)
-        for pair in np.argsort(at).tolist():  # in the order in which they come
-            first, second = divmod(int(pairs[pair]), len(values[1]))
-            tracks[pair] = self._tracks.setdefault((values[0][first], values[1][second]), len(self._tracks))
-        return tracks[which]
+        for pair in np.argsort(first).tolist():  # in the order in which they come
+            one, other = divmod(int(pairs[pair]), len(threads))
+            tracks[pair] = self._tracks.setdefault((processes[one], threads[other]), len(self._tracks))
+        each: Int64s = tracks[which]
+        return each
 
     def _slots(self, column: Column, count: int) -> tuple[int, Int64s]:
         """The kind of a column's values, and the 64 bits of each."""

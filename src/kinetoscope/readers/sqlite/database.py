@@ -158,7 +158,7 @@ class Database:
         rows = self._guarded(lambda: list(self._run(f"SELECT {fields} FROM {_quoted(table)} LIMIT {limit}")))
         return [dict(zip(there, row, strict=True)) for row in rows]
 
-    def _run(self, statement: str) -> Iterator[tuple[object, ...]]:
+    def _run(self, statement: str) -> Iterator[tuple[Any, ...]]:
         return self._guarded(lambda: self._connection.execute(statement))
 
     def _guarded(self, call: Callable[[], T]) -> T:
