@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -137,6 +138,22 @@ def test_what_is_no_export_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="SQLite, but of no profiler") as caught:
         kinetoscope.read(file).trace()
     assert "\n" not in str(caught.value)
+
+
+def test_a_report_is_exported_by_nsys_or_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = tmp_path / "train.nsys-rep"
+    report.write_bytes(b"\0" * 100)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="nsys export --type sqlite --lazy=false train"):
+        kinetoscope.read(report).trace()
+    exported = drawn(tmp_path, CUPTI_ACTIVITY_KIND_KERNEL=[kernel(9, 100, 150)])
+    program = tmp_path / "nsys"
+    program.write_text(
+        f"#!{sys.executable}\nimport shutil, sys\n"
+        f"shutil.copy({str(exported)!r}, sys.argv[sys.argv.index('--output') + 1])\n"
+    )
+    program.chmod(0o755)
+    assert device_work(kinetoscope.read(report).trace()).duration.tolist() == [50]
 
 
 def test_views_and_virtual_tables_are_not_asked(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ says. A value of another type than its column's counts as none.
 from __future__ import annotations
 
 import itertools
+import shutil
 import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ from urllib.parse import quote
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s
-from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
+from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError, NotFoundError
 from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.source import Source
 from kinetoscope.notes import Note
@@ -37,14 +39,25 @@ _MAX_TEXT_BYTES: Final = 1 << 24
 T = TypeVar("T")
 
 
+REPORTS: Final = (".nsys-rep", ".qdrep")
+"""Endings of reports of Nsight Systems, which only its own program reads."""
+
+EXPORT: Final = "nsys export --type sqlite --lazy=false"
+
+
 @contextmanager
 def local_file(source: Source, progress: Callable[[int], None] | None = None) -> Iterator[str]:
     """The path of a file on this machine that has the content of a source: a copy of what is remote or compressed.
 
     Raises:
         NotFoundError: it cannot be read.
+        NotATraceError: it is a report of Nsight Systems, and `nsys` is not there to export it, or fails.
         LimitError: it is larger than the options of the source allow.
     """
+    if source.url.endswith(REPORTS):
+        with tempfile.TemporaryDirectory() as folder:
+            yield _exported(source.url, folder)
+        return
     if not is_url(source.url) and _begins(source.url) == MAGIC:
         yield source.url
         return
@@ -53,6 +66,30 @@ def local_file(source: Source, progress: Callable[[int], None] | None = None) ->
             copy.write(block)
         copy.flush()
         yield copy.name
+
+
+def _exported(report: str, folder: str) -> str:
+    """The path of the SQLite export of a report, which `nsys` writes into a folder."""
+    program = shutil.which("nsys")
+    if program is None or is_url(report):
+        name = report.rpartition("/")[2]
+        raise NotATraceError(
+            f"{report}: a report of Nsight Systems, which only its own program reads; export it and open that: "
+            f"{EXPORT} {name}"
+        )
+    file = f"{folder}/report.sqlite"
+    done = subprocess.run(
+        [program, *EXPORT.split()[1:], "--output", file, report],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode or not Path(file).is_file():
+        said = next((line.strip() for line in reversed((done.stderr + done.stdout).splitlines()) if line.strip()), "")
+        raise NotATraceError(f"{report}: `{EXPORT}` failed with exit code {done.returncode}: {said[:200]}")
+    return file
 
 
 def _begins(path: str) -> bytes:

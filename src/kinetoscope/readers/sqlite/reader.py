@@ -13,7 +13,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.reader import CandidateFile, Reader
 from kinetoscope.readers.sqlite import nsight, rocpd
-from kinetoscope.readers.sqlite.database import MAGIC, Database, local_file
+from kinetoscope.readers.sqlite.database import EXPORT, MAGIC, REPORTS, Database, local_file
 
 _FORMATS: Final[tuple[ModuleType, ...]] = (nsight, rocpd)
 """Modules with `fits`, `processes` and `read`."""
@@ -38,8 +38,7 @@ def _format_of(database: Database, url: str) -> ModuleType:
         if each.fits(database):
             return each
     raise NotATraceError(
-        f"{url}: SQLite, but of no profiler that is known; Nsight Systems writes its own by `nsys export --type sqlite"
-        " --lazy=false report.nsys-rep`"
+        f"{url}: SQLite, but of no profiler that is known; Nsight Systems writes its own by `{EXPORT} report.nsys-rep`"
     )
 
 
@@ -59,8 +58,8 @@ def parts(candidate: CandidateFile, cache: Cache | None = None) -> list[Candidat
     ]
 
 
-def _recognised(_: str, head: bytes) -> bool:
-    return head.startswith(MAGIC)
+def _recognised(name: str, head: bytes) -> bool:
+    return head.startswith(MAGIC) or name.endswith(REPORTS)
 
 
 def _probe(candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:  # noqa: ARG001 - see `Probe`
@@ -68,4 +67,4 @@ def _probe(candidate: CandidateFile, text: bytes, cache: Cache | None) -> Candid
     return replace(candidate, merged=True)
 
 
-READER: Final = Reader("sqlite", load, _recognised, probe=_probe, parts=parts, suffixes=(".sqlite", ".db"))
+READER: Final = Reader("sqlite", load, _recognised, probe=_probe, parts=parts, suffixes=(".sqlite", ".db", *REPORTS))
