@@ -25,9 +25,8 @@ from kinetoscope.readers.job.find_companions import Opened, with_companions, wit
 from kinetoscope.readers.job.names import without_merged
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
-from kinetoscope.readers.json.merged import parts
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
-from kinetoscope.readers.registry import load, stamp
+from kinetoscope.readers.registry import load, readers, stamp
 
 
 def read(
@@ -228,7 +227,9 @@ def sources_of(
             )
         )
     if not given:
-        traces = [part for each in traces for part in (parts(each, cache) if each.merged else [each])]
+        traces = [
+            part for each in traces for part in (readers()[each.reader].parts(each, cache) if each.merged else [each])
+        ]
     sources, rank_notes = assigned(traces)
     notes += rank_notes
     if others and len(candidates) > 1:

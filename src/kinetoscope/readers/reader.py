@@ -94,12 +94,24 @@ class ThoroughProbe(Protocol):
         ...
 
 
+class Parts(Protocol):
+    """Tells the ranks that a candidate has, where it is `merged`."""
+
+    def __call__(self, candidate: CandidateFile, cache: Cache | None = None) -> list[CandidateFile]:
+        """A candidate for each; the file itself where nothing tells them apart."""
+        ...
+
+
 def _of_none(name: str, head: bytes) -> bool:  # noqa: ARG001 - see `Recognises`
     return False
 
 
 def _tells_nothing(candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:  # noqa: ARG001
     return candidate
+
+
+def _one_part(candidate: CandidateFile, cache: Cache | None = None) -> list[CandidateFile]:  # noqa: ARG001
+    return [candidate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +124,7 @@ class Reader:
         recognises: whether a file is of this format. It is asked of any file that is named, whatever it is called.
         probe: tells rank and world without reading the trace.
         thorough: the same where the beginning tells no rank; None where nothing more would.
+        parts: the ranks of a file that holds several; `load` gives that of `Source.part`.
         suffixes: endings of the names of its files, by which they are found in folders.
         excluded: endings among these that are not traces; of a whole name `/` and the name.
         marker: path of the file, below a folder, that makes the folder a trace; "" for a format of single files.
@@ -122,6 +135,7 @@ class Reader:
     recognises: Recognises = _of_none
     probe: Probe = _tells_nothing
     thorough: ThoroughProbe | None = None
+    parts: Parts = _one_part
     suffixes: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     marker: str = ""

@@ -8,14 +8,14 @@ from typing import Final
 from kinetoscope.extensions import declared
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers import inspector, parquet
+from kinetoscope.readers import inspector, parquet, rocprof
 from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
 from kinetoscope.readers.job.capture_traces import with_captures
 from kinetoscope.readers.json import kineto
-from kinetoscope.readers.json.merged import load_part
 from kinetoscope.readers.reader import CandidateFile, Reader
 from kinetoscope.readers.snapshot import alone, timeline_files
+from kinetoscope.readers.sqlite import reader as sqlite
 
 READERS: Final[dict[str, Reader]] = {
     kineto.READER.name: kineto.READER,
@@ -23,6 +23,8 @@ READERS: Final[dict[str, Reader]] = {
     alone.READER.name: alone.READER,
     timeline_files.READER.name: timeline_files.READER,
     inspector.READER.name: inspector.READER,
+    sqlite.READER.name: sqlite.READER,
+    rocprof.READER.name: rocprof.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 
@@ -45,7 +47,7 @@ def recognised(name: str, head: bytes) -> Reader:
 def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
     """The trace of a source, by the reader that it names, with the calls that its graphs were captured in."""
     read = partial(readers()[source.reader].load, progress=progress)
-    return with_captures(load_part(source, stamp(source), read) if source.part else read(source), progress)
+    return with_captures(read(source), progress)
 
 
 def stamp(trace: Source | CandidateFile) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -43,7 +44,24 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.notes import Note
 
-Column = str | int | float | Sequence[Any] | NDArray[Any]
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """A column whose values are few, each of which is there once.
+
+    Attributes:
+        codes: int64, the place in `values` for each event.
+        values: texts, or values of JSON.
+    """
+
+    codes: Int64s
+    values: Sequence[Any]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+Column = str | int | float | Sequence[Any] | NDArray[Any] | Coded
 """One value for each event: numbers, texts, or values of JSON; or one for all of them."""
 
 _CATEGORY: Final = {kind: category for category, kind in reversed(CATEGORIES.items())}
@@ -94,6 +112,11 @@ class TraceBuilder:
             KeyError: no spans are of this kind, or there is no such argument.
         """
         self._add("X", _CATEGORY[kind], _SPAN, names, (start, end), (process, thread), arguments)
+
+    @property
+    def places(self) -> Collection[tuple[Any, Any]]:
+        """Process and thread of all events so far."""
+        return self._tracks.keys()
 
     def mark(self, name: str, time: int) -> None:
         """Add an instant of the whole trace, ns."""
@@ -191,12 +214,11 @@ class TraceBuilder:
             items.append((self._code(written_key(name)), kind, ARGUMENT_LEVEL))
             slots.append(bits)
         shape = self._shapes.setdefault(tuple(items), len(self._shapes))
-        pairs = zip(*(_each(column, count) for column in place), strict=True)
         columns: dict[str, ArrayLike] = {
             "ph": np.full(count, ord(phase)),
             "category": np.full(count, self._code(category) if category else -1),
             "name": self._slots(names, count)[1],
-            "track": [self._tracks.setdefault(pair, len(self._tracks)) for pair in pairs],
+            "track": self._tracks_at(place, count),
             "start": start,
             "end": end,
             "shape": np.full(count, shape),
@@ -205,8 +227,24 @@ class TraceBuilder:
             self._columns[name].append(np.asarray(values, np.int64))
         self._values += [np.stack(slots, axis=1).ravel()] if slots else []
 
+    def _tracks_at(self, place: tuple[Column, Column], count: int) -> Int64s:
+        """The track of each event, by its process and thread."""
+        (processes, of_process), (threads, of_thread) = (_distinct(column, count) for column in place)
+        together = of_process * len(threads) + of_thread
+        pairs, first, which = np.unique(together, return_index=True, return_inverse=True)
+        tracks = np.zeros(len(pairs), np.int64)
+        for pair in np.argsort(first).tolist():  # in the order in which they come
+            one, other = divmod(int(pairs[pair]), len(threads))
+            tracks[pair] = self._tracks.setdefault((processes[one], threads[other]), len(self._tracks))
+        each: Int64s = tracks[which]
+        return each
+
     def _slots(self, column: Column, count: int) -> tuple[int, Int64s]:
         """The kind of a column's values, and the 64 bits of each."""
+        if isinstance(column, Coded):
+            used, places = np.unique(column.codes, return_inverse=True)
+            kind, bits = self._slots([column.values[place] for place in used.tolist()], len(used))
+            return kind, bits[places]
         if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
             return INT, column.astype(np.int64)
         values = _each(column, count)
@@ -225,8 +263,20 @@ class TraceBuilder:
         return self._codes.setdefault((spelled(text), 0), len(self._codes))
 
 
+def _distinct(column: Column, count: int) -> tuple[Sequence[Any], Int64s]:
+    """The values of a column, each once, and the place of each event's value among them."""
+    if isinstance(column, np.ndarray):
+        values, places = np.unique(column, return_inverse=True)
+        return values.tolist(), places.astype(np.int64)
+    each = _each(column, count)
+    places_of = {value: place for place, value in enumerate(dict.fromkeys(each))}
+    return [*places_of], np.array([places_of[value] for value in each], np.int64)
+
+
 def _each(column: Column, count: int) -> Sequence[Any]:
     """One value of a column for each event, as Python has it."""
+    if isinstance(column, Coded):
+        return [column.values[place] for place in column.codes.tolist()]
     if isinstance(column, np.ndarray):
         return column.tolist()  # type: ignore[no-any-return]
     return [column] * count if isinstance(column, (str, int, float)) else column

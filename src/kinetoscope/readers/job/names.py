@@ -59,7 +59,7 @@ class ServingName(NamedTuple):
 
 def serving_name(trace: CandidateFile) -> ServingName | None:
     """What the name of a file, or the label of a rank in it, tells; None if no serving engine gave it."""
-    if trace.part:
+    if trace.part and trace.rank is None:
         return ServingName(trace.url, place_of(trace.part), "")
     name = _last(trace.url)
     if match := _SGLANG.match(name):

@@ -14,12 +14,14 @@ from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError
 from kinetoscope.model.compile.files import COMPILE_TABLES
 from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import Text, TextBlocks, is_url, opened
 from kinetoscope.readers.json import probe, sniff
 from kinetoscope.readers.json.assembly import assemble
 from kinetoscope.readers.json.columns import SIZES, EventColumns, Sizes, Tokenizer
 from kinetoscope.readers.json.document import TraceDocument, next_events, open_document
 from kinetoscope.readers.json.events import ParsedEvents, read_elements
+from kinetoscope.readers.json.merged import load_part, parts
 from kinetoscope.readers.json.symptoms import findings
 from kinetoscope.readers.json.window import TextWindow
 from kinetoscope.readers.reader import TRIALS, Reader
@@ -42,7 +44,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
     """The trace in a file.
 
     Args:
-        source: which file, and how to read it.
+        source: which file, which part of it, and how to read it.
         progress: called with the bytes of the file, as stored, that were read since; perhaps in another thread.
 
     Raises:
@@ -51,6 +53,8 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
         BrokenTraceError: no event of it could be kept.
         LimitError: it is larger than the limits of `source.options` allow.
     """
+    if source.part:
+        return load_part(source, stamp_of(source.url, source.url), partial(load, progress=progress))
     ahead = source.options.threads > 1 or is_url(source.url)
     with opened(source, progress=progress, ahead=ahead) as blocks:
         _refuse_other_formats(source, blocks)
@@ -123,6 +127,7 @@ READER: Final = Reader(
     load,
     probe=probe.probe,
     thorough=probe.probe_thoroughly,
+    parts=parts,
     suffixes=(".json", ".json.gz", ".json.zst"),
     # `convert --to perfetto` writes the trace once more; what stands in `compile` is about the program, not of it;
     # `try` writes its result above the traces of its trials.

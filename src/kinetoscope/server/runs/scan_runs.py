@@ -126,10 +126,10 @@ class RunScanner:
                 continue
             snapshots, unread = not_traces(path)
             others |= {each.url: each for each in snapshots if each.url not in known and self._is_snapshot(each)}
-            if unread:
+            if unread := [each for each in unread if each not in known]:
                 names = ", ".join(os.path.relpath(each, path) for each in unread[:_NAMED])
                 more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
-                wrong.append(f"{path}: files of Nsight are not read: {names}{more}; record with torch.profiler")
+                wrong.append(f"{path}: files of Nsight are not read beside these: {names}{more}; open them by name")
         alone = self._runs(of_no_run(others.values(), traces, [path for path, _ in runs]))
         homes = {_home(url) for url in known}  # a folder is named after its traces
         return [(files[0].url if path in homes and len(files) == 1 else path, files) for path, files in alone]

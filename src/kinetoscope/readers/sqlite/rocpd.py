@@ -1,0 +1,282 @@
+"""ROCm's rocpd databases, which rocprofv3 writes since ROCm 7: kernels, copies, calls of HIP and HSA, markers.
+
+Each table has a suffix of its own for each process that was recorded (`rocpd_string_0000…`); files of several processes
+can be merged. Times are those of the machine's clock since it was started. The tables are defined in
+rocprofiler-sdk's source/share/rocprofiler-sdk-rocpd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.model.trace.build import Coded, TraceBuilder
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.strings import json_object
+from kinetoscope.notes import Note
+from kinetoscope.readers.sqlite import nvtx
+from kinetoscope.readers.sqlite.database import MISSING, Database, Recorded
+
+_METADATA: Final = "rocpd_metadata"
+_NOT_READ: Final = ("rocpd_pmc_event", "rocpd_sample", "rocpd_memory_allocate")
+"""Tables of records that are not in the trace; a note counts them."""
+
+_MARKERS: Final = ("MARKER", "ROCTX")
+_LIBRARIES: Final = ("RCCL", "ROCDECODE", "ROCJPEG")
+"""Words in the categories of regions: of markers, and of libraries above HIP."""
+
+
+_SIDES: Final = {"GPU": "Device", "CPU": "Host"}
+"""Ends of a copy, by the kind of the agent, as Kineto calls them."""
+
+
+def fits(database: Database) -> bool:
+    """Whether it is a rocpd database."""
+    return bool(_suffixes(database))
+
+
+def processes(database: Database) -> list[int]:
+    """The processes that work on devices: by device, then by their first work."""
+    seen: dict[int, tuple[int, int]] = {}
+    for suffix in _suffixes(database):
+        each = _Tables(database, suffix)
+        rows = each.integers("rocpd_kernel_dispatch", ("pid", "agent_id", "start"))
+        for process in np.unique(rows["pid"]).tolist():
+            own = rows["pid"] == process
+            first = int(each.devices(rows["agent_id"][own]).min()), int(rows["start"][own].min())
+            pid = each.pid(process)
+            seen[pid] = min(seen.get(pid, first), first)
+    return sorted(seen, key=lambda pid: (*seen[pid], pid))
+
+
+def read(database: Database, process: int | None) -> Recorded:
+    """The events of a process; of all where it is None."""
+    built = TraceBuilder()
+    tables = [_Tables(database, suffix) for suffix in _suffixes(database)]
+    for each in tables:
+        _Events(each, built, process).read()
+    listed = {row["id"]: row for each in tables for row in each.listed_devices()}
+    return Recorded(
+        built,
+        {"rocprofiler_version": "rocpd", "deviceProperties": [listed[number] for number in sorted(listed)]},
+        tuple(_notes(tables)),
+    )
+
+
+def _suffixes(database: Database) -> list[str]:
+    return sorted(name.removeprefix(_METADATA) for name in database.tables if name.startswith(_METADATA))
+
+
+def _notes(tables: Sequence[_Tables]) -> Iterator[Note]:
+    counts = {name: sum(each.count(name) for each in tables) for name in _NOT_READ}
+    if said := ", ".join(f"{table} ({count:,})" for table, count in counts.items() if count):
+        yield Note("TABLES_NOT_READ", f"Records of rocprofv3 that are not read: {said}.")
+    yield Note(
+        "NO_TENSORS",
+        "rocprofv3 records no operators but what the program marks, no tensors, no memory of torch's allocator and no"
+        " stacks of Python.",
+    )
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The tables of one suffix."""
+
+    database: Database
+    suffix: str
+
+    def integers(self, table: str, columns: Sequence[str]) -> dict[str, Int64s]:
+        """Columns of integers; see `Database.integers`."""
+        return self.database.integers(table + self.suffix, columns)
+
+    def texts(self, table: str, column: str) -> list[str]:
+        """A column of texts."""
+        return self.database.texts(table + self.suffix, column)
+
+    def count(self, table: str) -> int:
+        """Rows of a table."""
+        return self.database.count(table + self.suffix)
+
+    def by_id(self, table: str, column: str) -> dict[int, str]:
+        """Texts of a table by the id of their row."""
+        return dict(zip(self.integers(table, ("id",))["id"].tolist(), self.texts(table, column), strict=True))
+
+    @cached_property
+    def strings(self) -> dict[int, str]:
+        """The table of strings."""
+        return self.by_id("rocpd_string", "string")
+
+    @cached_property
+    def _pids(self) -> dict[int, int]:
+        rows = self.integers("rocpd_info_process", ("id", "pid"))
+        return dict(zip(rows["id"].tolist(), rows["pid"].tolist(), strict=True))
+
+    def pid(self, row: int) -> int:
+        """The process that a row of processes is about."""
+        return self._pids.get(row, row)
+
+    @cached_property
+    def _agents(self) -> dict[int, tuple[str, int]]:
+        rows = self.integers("rocpd_info_agent", ("id", "type_index"))
+        kinds = self.texts("rocpd_info_agent", "type")
+        pairs = zip(kinds, rows["type_index"].tolist(), strict=True)
+        return dict(zip(rows["id"].tolist(), pairs, strict=True))
+
+    def kind(self, agent: int) -> str:
+        """GPU, CPU, or "" where unknown."""
+        return self._agents.get(agent, ("", MISSING))[0]
+
+    def devices(self, agents: Int64s) -> Int64s:
+        """The number of each device among those of its kind."""
+        return _mapped(agents, {agent: number for agent, (_, number) in self._agents.items()})
+
+    def listed_devices(self) -> Iterator[dict[str, Any]]:
+        """The devices, as Kineto lists them."""
+        rows = self.integers("rocpd_info_agent", ("id", "type_index"))
+        columns = ("type", "product_name", "name", "extdata")
+        texts = zip(*(self.texts("rocpd_info_agent", name) for name in columns), strict=True)
+        for number, (kind, product, name, more) in zip(rows["type_index"].tolist(), texts, strict=True):
+            if kind == "GPU":
+                facts = json_object(more)
+                units = facts.get("cu_count")
+                listed = {"id": number, "name": product or name}
+                yield listed | ({"maxComputeUnits": units} if isinstance(units, int) else {})
+
+
+class _Events:
+    """The events of a process in the tables of one suffix, given to a `TraceBuilder`."""
+
+    def __init__(self, tables: _Tables, built: TraceBuilder, process: int | None) -> None:
+        self._tables, self._built, self._process = tables, built, process
+        rows = tables.integers("rocpd_event", ("id", "category_id", "stack_id", "correlation_id"))
+        self._categories = dict(zip(rows["id"].tolist(), rows["category_id"].tolist(), strict=True))
+        joined = np.where(rows["stack_id"] > 0, rows["stack_id"], rows["correlation_id"])
+        self._correlations = dict(zip(rows["id"].tolist(), joined.tolist(), strict=True))
+
+    def read(self) -> None:
+        """Read all tables."""
+        self._kernels()
+        self._copies()
+        self._regions()
+
+    def _rows(self, table: str, columns: Sequence[str]) -> dict[str, Int64s]:
+        """Rows of the process with possible times."""
+        rows = self._tables.integers(table, ("pid", "start", "end", "event_id", *columns))
+        chosen = (rows["start"] >= 0) & (rows["end"] >= 0)
+        if self._process is not None:
+            pids = _mapped(rows["pid"], {row: self._tables.pid(row) for row in np.unique(rows["pid"]).tolist()})
+            chosen &= pids == self._process
+        return {name: column[chosen] for name, column in rows.items()}
+
+    def _kernels(self) -> None:
+        sides = [f"{what}_size_{axis}" for what in ("grid", "workgroup") for axis in "xyz"]
+        columns = ("agent_id", "kernel_id", "queue_id", "stream_id", "group_segment_size", *sides)
+        rows = self._rows("rocpd_kernel_dispatch", columns)
+        names = self._tables.by_id("rocpd_info_kernel_symbol", "display_name")
+        group = np.stack([np.maximum(rows[name], 1) for name in sides[3:]], axis=1)
+        grid = np.stack([rows[name] for name in sides[:3]], axis=1)
+        blocks = -(-grid // group)  # the grid counts work-items
+        self._work(
+            EventKind.KERNEL,
+            _named(rows["kernel_id"], names),
+            rows,
+            shared_memory=np.maximum(rows["group_segment_size"], 0),
+            grid=_lists(blocks),
+            block=_lists(group),
+        )
+
+    def _copies(self) -> None:
+        columns = ("dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id")
+        rows = self._rows("rocpd_memory_copy", columns)
+        ends = np.stack([rows["src_agent_id"], rows["dst_agent_id"]], axis=1)
+        used, places = np.unique(ends, axis=0, return_inverse=True)
+        sides = [[_SIDES.get(self._tables.kind(agent), "Unknown") for agent in pair] for pair in used.tolist()]
+        texts = [f"Memcpy {one[0]}to{other[0]} ({one} -> {other})" for one, other in sides]
+        to_device = np.array([self._tables.kind(agent) == "GPU" for agent in rows["dst_agent_id"].tolist()], np.bool_)
+        rows["agent_id"] = np.where(to_device, rows["dst_agent_id"], rows["src_agent_id"])
+        self._work(EventKind.MEMCPY, Coded(places.astype(np.int64).ravel(), texts), rows, bytes=rows["size"])
+
+    def _work(self, kind: EventKind, names: Coded, rows: Mapping[str, Int64s], **arguments: Any) -> None:
+        if not len(rows["start"]):
+            return
+        device = self._tables.devices(rows["agent_id"])
+        stream = np.where(rows["stream_id"] > 0, rows["stream_id"], rows["queue_id"])
+        self._built.add(
+            kind,
+            names,
+            rows["start"],
+            rows["end"],
+            process=device,
+            thread=stream,
+            device=device,
+            stream=stream,
+            correlation=_mapped(rows["event_id"], self._correlations),
+            **arguments,
+        )
+
+    def _regions(self) -> None:
+        rows = self._rows("rocpd_region", ("tid", "name_id"))
+        if not len(rows["start"]):
+            return
+        categories = _named(_mapped(rows["event_id"], self._categories), self._tables.strings)
+        is_marker, is_library = (
+            np.array([any(word in name.upper() for word in words) for name in categories.values], np.bool_)[
+                categories.codes
+            ]
+            for words in (_MARKERS, _LIBRARIES)
+        )
+        names = _named(rows["name_id"], self._tables.strings)
+        self._host(EventKind.RUNTIME, names, rows, ~is_marker & ~is_library, joined=True)
+        self._host(EventKind.ANNOTATION, names, rows, is_library)
+        said = nvtx.ranges(self._messages(rows, names, is_marker))
+        markers = {name: column[is_marker] for name, column in rows.items()}
+        self._host(EventKind.HOST_OP, said.name, markers, said.is_operator)
+        self._host(EventKind.ANNOTATION, said.name, markers, ~said.is_operator)
+
+    def _messages(self, rows: Mapping[str, Int64s], names: Coded, chosen: Bools) -> list[str]:
+        """Texts of markers: the message that is kept with the event, else the name."""
+        events = rows["event_id"][chosen].tolist()
+        more = self._tables.by_id("rocpd_event", "extdata") if events else {}
+        messages = (json_object(more.get(event, "")).get("message") for event in events)
+        written = (names.values[code] for code in names.codes[chosen].tolist())
+        return [said if isinstance(said, str) and said else name for said, name in zip(messages, written, strict=True)]
+
+    def _host(
+        self, kind: EventKind, names: Coded, rows: Mapping[str, Int64s], chosen: Bools, *, joined: bool = False
+    ) -> None:
+        if not chosen.any():
+            return
+        threads = self._tables.integers("rocpd_info_thread", ("id", "tid"))
+        tids = dict(zip(threads["id"].tolist(), threads["tid"].tolist(), strict=True))
+        pids = {row: self._tables.pid(row) for row in np.unique(rows["pid"]).tolist()}
+        arguments = {"correlation": _mapped(rows["event_id"][chosen], self._correlations)} if joined else {}
+        self._built.add(
+            kind,
+            Coded(names.codes[chosen], names.values),
+            rows["start"][chosen],
+            rows["end"][chosen],
+            process=_mapped(rows["pid"][chosen], pids),
+            thread=_mapped(rows["tid"][chosen], tids),
+            **arguments,
+        )
+
+
+def _mapped(keys: Int64s, values: Mapping[int, int]) -> Int64s:
+    """The value of each key; `MISSING` for none."""
+    used, places = np.unique(keys, return_inverse=True)
+    return np.array([values.get(key, MISSING) for key in used.tolist()], np.int64)[places]
+
+
+def _named(keys: Int64s, names: Mapping[int, str]) -> Coded:
+    used, places = np.unique(keys, return_inverse=True)
+    return Coded(places.astype(np.int64), [names.get(key, "") for key in used.tolist()])
+
+
+def _lists(table: Int64s) -> Coded:
+    used, places = np.unique(table, axis=0, return_inverse=True)
+    return Coded(places.astype(np.int64).ravel(), used.tolist())
