@@ -94,6 +94,15 @@ def test_recorded_beginnings_count(tmp_path: Path) -> None:
     assert "NO_BEGINNINGS" not in trace.health
 
 
+def test_nothing_is_said_about_steps_or_idle_time(tmp_path: Path) -> None:
+    opened = kinetoscope.read(job(tmp_path))
+    assert kinetoscope.recording_kinds(opened).frame["kind"].unique().to_list() == ["collectives only"]
+    assert "20 collectives, and nothing else" in str(kinetoscope.summary(opened))
+    advice = kinetoscope.advise(opened)
+    assert len(advice.findings) == 0
+    assert "nothing else of the program" in str(advice.headline)
+
+
 def test_lines_that_are_no_record_are_counted(tmp_path: Path) -> None:
     odd = ["{", '{"header": 7}', line(0, 1, "AllReduce", -5, 10), line(0, 1, "AllReduce", 5, 1e300)]
     trace = kinetoscope.read(written(tmp_path, {0: [line(0, 0, "AllReduce", 64, 300), *odd]})).trace()

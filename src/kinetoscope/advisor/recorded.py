@@ -61,6 +61,14 @@ def _graph_capture(count: Quantity, graphs: Quantity, time: Quantity, window: Qu
     )
 
 
+def _collectives_only(count: Quantity, *_: Quantity) -> Sentence:
+    return say(
+        "This file records {count} collectives, and nothing else of the program: `kinetoscope show collectives` says"
+        " how long they took.",
+        count=count,
+    )
+
+
 def _warm_up(count: Quantity, graphs: Quantity, time: Quantity, window: Quantity, what: Quantity) -> Sentence:
     del count, graphs
     return say(
@@ -86,6 +94,7 @@ _WORDS: Final[dict[RecordingKind, _Words]] = {
     "cut off": _cut_off,
     "autograd profiler": _autograd_profiler,
     "graph capture": _graph_capture,
+    "collectives only": _collectives_only,
     "warm-up": _warm_up,
     "lost device work": _lost_device_work,
     "no operators": _no_operators,

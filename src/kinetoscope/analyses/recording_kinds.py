@@ -19,9 +19,12 @@ RESULT = Schema(
     Column(
         "kind",
         pl.String,
-        "cut off, autograd profiler, graph capture, warm-up, lost device work, no operators: see Method.",
+        "cut off, autograd profiler, graph capture, collectives only, warm-up, lost device work, no operators: see"
+        " Method.",
     ),
-    Column("count", pl.Int64, "What it is known by: events left, operators, nodes, calls, launches, calls."),
+    Column(
+        "count", pl.Int64, "What it is known by: events left, operators, nodes, collectives, calls, launches, calls."
+    ),
     Column("graphs", pl.Int64, "Graphs that were captured; null of other kinds."),
     Column("time", pl.Int64, "Time of the steady steps that it takes; all of it where the whole file is so.", "ns"),
     Column("window", pl.Int64, "Time of the steady steps, on the device where there are some.", "ns"),
@@ -36,10 +39,11 @@ def recording_kinds(trace: Trace, select: Selection) -> Partial:
 
     Method. A row for each kind of recording that the file is. *cut off*: the file ends early, and holds no device work.
     *autograd profiler*: torch's profiler wrote it before Kineto did (until torch 1.7); its spans of devices are whole
-    operators and are not read. *graph capture*: more calls became nodes of a graph than pieces of work ran. *lost
-    device work*: kernels were launched, and the work of none was recorded. *warm-up*: half of the steady steps' time
-    and more is done once, while no device works: first launches of a kernel and other first calls of the runtime of
-    1 ms and more, ten times as long as usual; the compiler of torch.compile, until a step has none of it; the
+    operators and are not read. *graph capture*: more calls became nodes of a graph than pieces of work ran.
+    *collectives only*: of the program nothing but collectives, as NCCL's Inspector writes them. *lost device work*:
+    kernels were launched, and the work of none was recorded. *warm-up*: half of the steady steps' time and more is done
+    once, while no device works: first launches of a kernel and other first calls of the runtime of 1 ms and more, ten
+    times as long as usual; the compiler of torch.compile, until a step has none of it; the
     profiler's requests for buffers; first operators of a name with 5 ms and more of their own, ten times as long as the
     next. *no operators*: calls of the runtime and device work only.
 

@@ -35,7 +35,8 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 QUESTIONS_ACROSS_RANKS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_balance": {}}
 """Those that tell who waits for whom, where there are several ranks; all ranks are asked at once."""
 
-_OUT_OF_STEP: frozenset[RecordingKind] = frozenset({"graph capture", "warm-up", "cut off"})
+_WITHOUT_STEP: frozenset[RecordingKind] = frozenset({"graph capture", "collectives only"})
+_OUT_OF_STEP: frozenset[RecordingKind] = _WITHOUT_STEP | {"warm-up", "cut off"}
 """Kinds of recordings whose time is not that of a step at work: nothing in it is a loss."""
 
 _TOP_ROWS = 4  # rows of a short table; of several ranks one less
@@ -110,10 +111,10 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
         limits=device_limits(results["roofline"], marked=marked, device=device) if works else EMPTY,
         serving=serving,
         ranks=who_waits(results["stragglers"], results["rank_balance"])
-        if ranks > 1 and "stragglers" in results
+        if ranks > 1 and "stragglers" in results and "collectives only" not in kinds
         else EMPTY,
         loss=largest_loss(parts, device=device, stacks=stacks, served=bool(serving)) if works else EMPTY,
-        parts=() if "graph capture" in kinds else parts,  # it is no step
+        parts=() if kinds & _WITHOUT_STEP else parts,
         tops=tuple(_tops(results, _TOP_ROWS - (ranks > 1), device=device, operators="no operators" not in kinds)),
         damage=recorded.damage(results["trace_info"]),
         health=recorded.health(results["trace_info"]),
@@ -123,7 +124,7 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
 def _headline(of_file: Result, kinds: frozenset[RecordingKind], parts: Sequence[TimePart], **facts: Any) -> Sentence:
     """What the file records, where that is no program at work; and where the time of a step goes, where it has one."""
     what = what_is_recorded(of_file)
-    if "graph capture" in kinds:
+    if kinds & _WITHOUT_STEP:
         return what
     return join([what, headline(parts, unseen=bool(kinds & WITHOUT_DEVICE), **facts)])
 

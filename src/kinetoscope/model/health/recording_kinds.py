@@ -11,7 +11,9 @@ from typing import Final, Literal
 
 import numpy as np
 
+from kinetoscope.algorithms.arrays import any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, intersection, union
+from kinetoscope.model.collectives.attributes import collective_rows
 from kinetoscope.model.device.one_time import ONE_TIME_WORDS, one_time_work
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.captures import captures
@@ -24,14 +26,15 @@ from kinetoscope.model.graphs.lost_work import (
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.event_kinds import DEVICE_WORK, HOST_KINDS, EventKind
 from kinetoscope.model.trace.trace import Trace, of_autograd_profiler
 
 RecordingKind = Literal[
-    "cut off", "autograd profiler", "graph capture", "warm-up", "lost device work", "no operators"
+    "cut off", "autograd profiler", "graph capture", "collectives only", "warm-up", "lost device work", "no operators"
 ]  # fmt: skip
 """What a file may record besides a program at work. cut off: the file ends early, without device work. autograd
 profiler: torch's profiler before Kineto wrote it. graph capture: more calls became nodes of a graph than work ran.
+collectives only: of the program nothing but collectives.
 warm-up: most of the steps' time goes to what is done once. lost device work: launches, and the work of none. no
 operators: calls of the runtime and device work only."""
 
@@ -48,7 +51,7 @@ class Recognised:
 
     Attributes:
         kind: what it is.
-        count: of what it is known by: events left, spans, nodes, calls, launches, calls.
+        count: of what it is known by: events left, spans, nodes, collectives, calls, launches, calls.
         graphs: captures of graphs; 0 for other kinds.
         time: of the steps' time what it takes, ns; all of it where the whole file is of the kind.
         window: the steps' time, ns.
@@ -77,7 +80,7 @@ _Recognise = Callable[[Trace, Intervals], Recognised | None]
 
 def _first(trace: Trace, window: Intervals) -> Recognised | None:
     """The one kind of a file whose device work is not there, or is none of a step."""
-    tests: tuple[_Recognise, ...] = (_autograd_profiler, _cut_off, _graph_capture, _lost_device_work)
+    tests: tuple[_Recognise, ...] = (_autograd_profiler, _cut_off, _graph_capture, _collectives_only, _lost_device_work)
     return next((each for test in tests if (each := test(trace, window)) is not None), None)
 
 
@@ -105,6 +108,18 @@ def _graph_capture(trace: Trace, window: Intervals) -> Recognised | None:
         return None
     time = intersection(capturing(trace), window).length
     return Recognised("graph capture", nodes, len(captured), time, window.length)
+
+
+def _collectives_only(trace: Trace, window: Intervals) -> Recognised | None:
+    """Files of those who watch collectives alone: there is nothing that they could be held against."""
+    rows = collective_rows(trace)
+    others = any_of(trace.kind, (*HOST_KINDS, *DEVICE_WORK))
+    others[rows] = False
+    return (
+        None
+        if not len(rows) or others.any()
+        else Recognised("collectives only", len(rows), 0, window.length, window.length)
+    )
 
 
 def _lost_device_work(trace: Trace, window: Intervals) -> Recognised | None:
