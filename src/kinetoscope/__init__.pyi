@@ -69,6 +69,13 @@ def compiled_kernels(
     group_by: Literal["kernel", "place", "source", "module"] = "kernel",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def counters(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+    by: Literal["counter", "step"] = "counter",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def critical_path(
     job: Job | Readable,
     *,

@@ -108,7 +108,8 @@ def test_what_no_replay_says_saves_what_is_promised_as_far_as_time_is_left(rank:
     first, second = plan_of_rank(rank, [other, host])
     assert first.finding.code == "A1"
     assert second.most == pytest.approx(min(other.stake.high, room - first.most), abs=ROUNDING)
-    assert first.causes and not second.causes
+    assert first.causes
+    assert not second.causes
 
 
 def test_what_gives_way_comes_last_unless_it_is_replayed(rank: RankView) -> None:

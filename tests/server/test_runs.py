@@ -102,7 +102,7 @@ def test_snapshots_below_a_folder_of_runs_are_runs(tmp_path: Path) -> None:
     names = {run.name for run in runs}
     assert names == {"one", "two/a", "two/b", "memory/x", "memory/y", "two/late"}
     assert [line.partition(": ")[2] for line in wrong] == [
-        "files of Nsight are not read: report.sqlite; record with torch.profiler"
+        "files of Nsight are not read beside these: report.sqlite; open them by name"
     ]
     assert {run.name for run in RunScanner([str(folder / "memory")]).scan()[0]} >= {"x", "y"}
 

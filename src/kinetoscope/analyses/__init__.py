@@ -45,6 +45,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "peaks",
         "other_devices",
         "hardware_counters",
+        "counters",
         "memory_bandwidth",
         "memory_bandwidth_series",
     ),

@@ -1,4 +1,4 @@
-"""What the Inspector plugin of NCCL or RCCL writes: a line of JSON for each collective that is done, of a healthy job.
+"""Files of the Inspector plugin of NCCL or RCCL: a line of JSON for each collective that is done, of a healthy job.
 
 A line has `header` (communicator, rank, ranks), `metadata` (time of writing, host, process) and `coll_perf` or
 `p2p_perf` (what, number, bytes, duration). When a collective began is there only with NCCL_INSPECTOR_DUMP_VERBOSE=1;
@@ -185,10 +185,10 @@ _RANK: Final = re.compile(rb'"rank"\s*:\s*(\d{1,7}).{0,80}?"n_ranks"\s*:\s*(\d{1
 
 def _probe(candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:  # noqa: ARG001 - see `Probe`
     """See `Probe`: its rank in the largest communicator of the first lines."""
-    found = max(((int(ranks), -int(rank)) for rank, ranks in _RANK.findall(text)), default=None)
-    if found is None or -found[1] >= MAX_RANK:
+    largest = max(((int(ranks), -int(rank)) for rank, ranks in _RANK.findall(text)), default=None)
+    if largest is None or -largest[1] >= MAX_RANK:
         return candidate
-    return replace(candidate, rank=-found[1], world=found[0], basis="text")
+    return replace(candidate, rank=-largest[1], world=largest[0], basis="text")
 
 
 READER: Final = Reader(

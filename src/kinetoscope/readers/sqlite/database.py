@@ -101,8 +101,8 @@ def _begins(path: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What a file holds of a process.
+class ReadProcess:
+    """The content of a file about a process.
 
     Attributes:
         built: its events.

@@ -20,7 +20,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.notes import Note
 from kinetoscope.readers.sqlite import nvtx
-from kinetoscope.readers.sqlite.database import Database, Recorded
+from kinetoscope.readers.sqlite.database import Database, ReadProcess
 
 _STRINGS: Final = "StringIds"
 _KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -64,7 +64,7 @@ _VERSION: Final = re.compile(r"(?:_ptsz|_ptds)?_v\d+\Z|_(?:ptsz|ptds)\Z")
 
 
 def fits(database: Database) -> bool:
-    """Whether it is an export of Nsight Systems."""
+    """True for an export of Nsight Systems."""
     return database.has(_STRINGS, "id", "value")
 
 
@@ -80,15 +80,15 @@ def processes(database: Database) -> list[int]:
     return sorted(seen, key=lambda pid: (*seen[pid], pid))
 
 
-def read(database: Database, process: int | None) -> Recorded:
+def read(database: Database, process: int | None) -> ReadProcess:
     """The events of a process; of all where it is None."""
     export = _Export(database, process)
     export.read()
-    return Recorded(export.built, export.metadata(), tuple(export.notes()))
+    return ReadProcess(export.built, export.metadata(), tuple(export.notes()))
 
 
 @dataclass(frozen=True)
-class _Texts:
+class _StringIds:
     """The table of strings: ids in order, and the text of each."""
 
     ids: Int64s
@@ -113,7 +113,7 @@ class _Export:
         self._database, self._process = database, process
         ids, texts = database.integers(_STRINGS, ("id",))["id"], database.texts(_STRINGS, "value")
         order = np.argsort(ids, kind="stable")
-        self._texts = _Texts(ids[order], [texts[place] for place in order.tolist()])
+        self._texts = _StringIds(ids[order], [texts[place] for place in order.tolist()])
         self._left_out = 0
 
     def read(self) -> None:
@@ -289,7 +289,7 @@ class _Export:
         return rows if possible.all() else {name: column[possible] for name, column in rows.items()}
 
     def notes(self) -> Iterable[Note]:
-        """What is not in the trace."""
+        """Notes on records that are not in the trace."""
         counts = {table: self._database.count(table) for table in _NOT_READ}
         if said := ", ".join(f"{table} ({count:,})" for table, count in counts.items() if count):
             yield Note("TABLES_NOT_READ", f"Records of Nsight Systems that are not read: {said}.")

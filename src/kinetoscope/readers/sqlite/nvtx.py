@@ -25,7 +25,7 @@ _MAX_SIZES_BYTES: Final = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class NvtxRanges:
     """Texts of ranges, taken apart; one row each.
 
     Attributes:
@@ -43,8 +43,8 @@ class Ranges:
     sizes: Coded
 
 
-def ranges(texts: list[str]) -> Ranges:
-    """What the texts of ranges say."""
+def ranges(texts: list[str]) -> NvtxRanges:
+    """The parts of the texts of ranges."""
     text = pl.Series("text", texts, pl.String)
     attributes = text.str.extract(_ATTRIBUTES).fill_null("")
     length = text.str.len_bytes() - attributes.str.len_bytes()
@@ -58,7 +58,7 @@ def ranges(texts: list[str]) -> Ranges:
     ).to_series()
     sizes = attributes.str.extract(r"(?s), sizes = (\[[^=]*?\])(?:, \w+ = |$)")
     sizes = sizes.set(sizes.str.len_bytes() > _MAX_SIZES_BYTES, None)
-    return Ranges(
+    return NvtxRanges(
         name=coded(names),
         is_operator=((attributes.str.contains(", op_id = ", literal=True)) | marker.is_not_null()).to_numpy(),
         sequence=_integers(attributes.str.extract(r", seq = (\d{1,18})(?:,|$)")),

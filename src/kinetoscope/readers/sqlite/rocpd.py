@@ -20,7 +20,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.strings import json_object
 from kinetoscope.notes import Note
 from kinetoscope.readers.sqlite import nvtx
-from kinetoscope.readers.sqlite.database import MISSING, Database, Recorded
+from kinetoscope.readers.sqlite.database import MISSING, Database, ReadProcess
 
 _METADATA: Final = "rocpd_metadata"
 _NOT_READ: Final = ("rocpd_pmc_event", "rocpd_sample", "rocpd_memory_allocate")
@@ -36,7 +36,7 @@ _SIDES: Final = {"GPU": "Device", "CPU": "Host"}
 
 
 def fits(database: Database) -> bool:
-    """Whether it is a rocpd database."""
+    """True for a rocpd database."""
     return bool(_suffixes(database))
 
 
@@ -44,7 +44,7 @@ def processes(database: Database) -> list[int]:
     """The processes that work on devices: by device, then by their first work."""
     seen: dict[int, tuple[int, int]] = {}
     for suffix in _suffixes(database):
-        each = _Tables(database, suffix)
+        each = _ProcessTables(database, suffix)
         rows = each.integers("rocpd_kernel_dispatch", ("pid", "agent_id", "start"))
         for process in np.unique(rows["pid"]).tolist():
             own = rows["pid"] == process
@@ -54,14 +54,14 @@ def processes(database: Database) -> list[int]:
     return sorted(seen, key=lambda pid: (*seen[pid], pid))
 
 
-def read(database: Database, process: int | None) -> Recorded:
+def read(database: Database, process: int | None) -> ReadProcess:
     """The events of a process; of all where it is None."""
     built = TraceBuilder()
-    tables = [_Tables(database, suffix) for suffix in _suffixes(database)]
+    tables = [_ProcessTables(database, suffix) for suffix in _suffixes(database)]
     for each in tables:
         _Events(each, built, process).read()
     listed = {row["id"]: row for each in tables for row in each.listed_devices()}
-    return Recorded(
+    return ReadProcess(
         built,
         {"rocprofiler_version": "rocpd", "deviceProperties": [listed[number] for number in sorted(listed)]},
         tuple(_notes(tables)),
@@ -72,7 +72,7 @@ def _suffixes(database: Database) -> list[str]:
     return sorted(name.removeprefix(_METADATA) for name in database.tables if name.startswith(_METADATA))
 
 
-def _notes(tables: Sequence[_Tables]) -> Iterator[Note]:
+def _notes(tables: Sequence[_ProcessTables]) -> Iterator[Note]:
     counts = {name: sum(each.count(name) for each in tables) for name in _NOT_READ}
     if said := ", ".join(f"{table} ({count:,})" for table, count in counts.items() if count):
         yield Note("TABLES_NOT_READ", f"Records of rocprofv3 that are not read: {said}.")
@@ -84,7 +84,7 @@ def _notes(tables: Sequence[_Tables]) -> Iterator[Note]:
 
 
 @dataclass(frozen=True)
-class _Tables:
+class _ProcessTables:
     """The tables of one suffix."""
 
     database: Database
@@ -151,7 +151,7 @@ class _Tables:
 class _Events:
     """The events of a process in the tables of one suffix, given to a `TraceBuilder`."""
 
-    def __init__(self, tables: _Tables, built: TraceBuilder, process: int | None) -> None:
+    def __init__(self, tables: _ProcessTables, built: TraceBuilder, process: int | None) -> None:
         self._tables, self._built, self._process = tables, built, process
         rows = tables.integers("rocpd_event", ("id", "category_id", "stack_id", "correlation_id"))
         self._categories = dict(zip(rows["id"].tolist(), rows["category_id"].tolist(), strict=True))

@@ -1,0 +1,123 @@
+"""Counters as series of samples, each with the time for which it holds, and what they come to over any time.
+
+A value holds until the next sample. Where that comes later than 1.5 intervals, the median distance of two samples, what
+is between is not sampled: nothing is made up for it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Floats, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.model.trace.counters import counters
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+
+_MISSED_AFTER_INTERVALS: Final = 1.5
+"""Intervals after which a sample that is missing is missed."""
+
+_UNIT: Final = re.compile(r"\(([^()]{1,12})\)\s*\Z")
+_DEVICE: Final = re.compile(r"\A(?:GPU|Device|CUDA|HIP)\s*(\d{1,4})\b", re.IGNORECASE)
+_NS_PER_S: Final = 1e9
+
+
+@dataclass(frozen=True)
+class SampledCounter:
+    """The samples of a counter.
+
+    Attributes:
+        source: whose it is, such as `GPU 0 Counters`.
+        device: the number of the device, where the source names one.
+        name: what it counts.
+        unit: in the brackets behind its name; "" for none.
+        start, end: int64 [samples], the time for which each holds, ns; the last one for an interval.
+        value: float64 [samples].
+        interval: the median distance of two samples, ns; 0 of one.
+    """
+
+    source: str
+    device: int | None
+    name: str
+    unit: str
+    start: Int64s
+    end: Int64s
+    value: Floats
+    interval: int
+
+    def integral(self, times: Intervals) -> float:
+        """The integral over some times, as far as they are sampled, in units times seconds."""
+        return self._over(times, self.value) / _NS_PER_S
+
+    def error(self, times: Intervals) -> float:
+        """The most by which that integral is off, if between two samples the value lies between theirs."""
+        following = np.where(self.end[:-1] == self.start[1:], self.value[1:], self.value[:-1])
+        spread = np.abs(np.append(following - self.value[:-1], 0.0))
+        return self._over(times, spread) / _NS_PER_S
+
+    def sampled(self, times: Intervals) -> int:
+        """How much of some times is sampled, ns."""
+        return round(self._over(times, np.ones(len(self.value))))
+
+    def within(self, times: Intervals) -> Floats:
+        """The values that hold at any of some times."""
+        low = np.searchsorted(self.end, times.start, side="right")
+        high = np.searchsorted(self.start, times.end, side="left")
+        inside = np.zeros(len(self.value) + 1, np.int64)
+        np.add.at(inside, low, 1)
+        np.add.at(inside, np.maximum(high, low), -1)
+        values: Floats = self.value[np.cumsum(inside[:-1]) > 0]
+        return values
+
+    def _over(self, times: Intervals, value: Floats) -> float:
+        """The integral of something that is constant while a sample holds, in ns."""
+        if not len(self.start):
+            return 0.0
+        points = np.stack([self.start, self.end], axis=1).ravel() - self.start[0]
+        until = np.cumsum(value * (self.end - self.start))
+        levels = np.stack([np.append(0.0, until[:-1]), until], axis=1).ravel()
+        begin, end = (np.interp(each - self.start[0], points, levels) for each in (times.start, times.end))
+        return float((end - begin).sum())
+
+
+@derived
+def counter_series(trace: Trace) -> tuple[SampledCounter, ...]:
+    """The counters of a trace, by source and name; samples that are no finite number are left out."""
+    samples = counters(trace)
+    known = ~np.isnan(samples.value)
+    rows, value = samples.rows[known], samples.value[known]
+    keys = np.stack([trace.track[rows], trace.name[rows], samples.key[known]], axis=1)
+    used, which = np.unique(keys, axis=0, return_inverse=True)
+    series = [
+        _series(trace, key, trace.start[rows[chosen]], value[chosen])
+        for number, key in enumerate(used.tolist())
+        for chosen in (np.flatnonzero(which.ravel() == number),)
+    ]
+    return tuple(sorted(series, key=lambda each: (each.source, each.name)))
+
+
+def _series(trace: Trace, key: list[int], time: Int64s, value: Floats) -> SampledCounter:
+    track, name, inner = key
+    order = np.argsort(time, kind="stable")
+    time, value = time[order], value[order]
+    is_last = np.append(time[1:] > time[:-1], True)  # of one instant the last counts
+    time, value = time[is_last], value[is_last]
+    distance = np.diff(time)
+    interval = int(np.median(distance)) if len(distance) else 0
+    end = np.append(np.minimum(time[1:], time[:-1] + int(_MISSED_AFTER_INTERVALS * interval)), time[-1:] + interval)
+    late = np.append(distance > _MISSED_AFTER_INTERVALS * interval, False)
+    end[late] = time[late] + interval
+    said, more = trace.strings.label(name), trace.strings.label(inner)
+    title = said if not more or more == said else f"{said} · {more}"
+    source = _text(trace.tracks.pids[track])
+    unit, device = _UNIT.search(title), _DEVICE.match(source)
+    number = int(device[1]) if device else None
+    return SampledCounter(source, number, title, unit[1] if unit else "", time, end, value, interval)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
