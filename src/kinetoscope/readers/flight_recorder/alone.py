@@ -1,0 +1,151 @@
+"""Dumps of the Flight Recorder opened by themselves: a trace of the calls that they have, as Kineto would name them.
+
+A call is an instant on its thread, as nothing says how long the host was in it. What is done on a device is work there,
+of the length that the dump has, and ends when the watchdog has seen it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.files.stream import opened
+from kinetoscope.readers.flight_recorder import is_dump
+from kinetoscope.readers.flight_recorder import load as load_dump
+from kinetoscope.readers.reader import HEAD_BYTES, CandidateFile, Reader
+
+if TYPE_CHECKING:
+    from kinetoscope.algorithms.arrays import Bools
+    from kinetoscope.model.flight_recorder.dump import FlightDump
+    from kinetoscope.model.trace.build import TraceBuilder
+    from kinetoscope.readers.files.cache import Cache
+
+NAME: Final = "flight_recorder"
+
+_NAMED: Final = re.compile(r"(?!\.).*\d(?:\.(?:json|pickle|pkl))?(?:\.(?:gz|zst))?")
+"""Names of dumps: torch adds the rank to a prefix, and no ending."""
+
+_RANKS: Final = re.compile(rb"ranks.{1,8}?\[(0[\d, ]*)\]", re.DOTALL)
+
+ON_HOST: Final = ("gloo", "ucc", "mpi")
+"""Backends whose collectives are work of the host."""
+
+
+def is_named(name: str) -> bool:
+    """Whether a file of this name may be a dump; what it begins with decides."""
+    return _NAMED.fullmatch(name) is not None
+
+
+def dump_at(source: Source, url: str, progress: Callable[[int], None] | None = None) -> FlightDump:
+    """The dump in a file, read with the options of a source.
+
+    Raises:
+        NotFoundError, NotATraceError, BrokenTraceError, LimitError: it cannot be read, or is none.
+    """
+    with opened(source, url=url, progress=progress) as blocks:
+        return load_dump(url, blocks)
+
+
+def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Trace:
+    """The trace of the dumps of a rank, which it keeps.
+
+    Raises: as `dump_at`.
+    """
+    from kinetoscope.model.trace.build import TraceBuilder
+
+    urls = source.files(NAME) or (source.url,)
+    dumps = [dump_at(source, url, progress) for url in urls]
+    built = TraceBuilder()
+    for dump in dumps:
+        _add(built, dump)
+    trace = built.build(replace(source, companions={**source.companions, NAME: urls}), metadata=_facts(source, dumps))
+    for dump in dumps:
+        _keep(trace, dump)
+    return trace
+
+
+def _keep(trace: Trace, dump: FlightDump) -> None:
+    trace.keep((NAME, dump.url), lambda: dump)
+
+
+def _add(built: TraceBuilder, dump: FlightDump) -> None:
+    """Add the calls of a dump: on the host, and on the device where they are done there."""
+    entries = dump.entries
+    on_host = np.array([each.backend in ON_HOST for each in dump.groups], np.bool_)
+    of_host = on_host[entries.group] if len(entries) else np.zeros(0, np.bool_)
+    known = entries.created > 0
+    names = [f"{group.backend}:" for group in dump.groups]
+    label = dump.strings.label
+
+    def named(rows: Bools) -> list[str]:
+        return [
+            names[group] + label(name)
+            for group, name in zip(entries.group[rows].tolist(), entries.name[rows].tolist(), strict=True)
+        ]
+
+    threads = [label(code) for code in entries.thread.tolist()]
+    for rows, what in ((known & of_host, None), (known & ~of_host, COMMUNICATION_RECORD)):
+        if not rows.any():
+            continue
+        at = entries.created[rows]
+        where = [thread or "host" for thread, is_in in zip(threads, rows.tolist(), strict=True) if is_in]
+        kind = EventKind.ANNOTATION if what is None else EventKind.HOST_OP
+        built.add(
+            kind, named(rows) if what is None else what, at, at, process="host", thread=where, **_arguments(dump, rows)
+        )
+    done = known & ~of_host & (entries.completed > 0)
+    if done.any():
+        length = np.where(entries.duration >= 0, entries.duration, entries.completed - entries.started)[done]
+        length = np.where((entries.duration[done] >= 0) | (entries.started[done] > 0), np.maximum(length, 0), 0)
+        start = np.maximum(entries.completed[done] - length, entries.created[done])
+        built.add(
+            EventKind.KERNEL, named(done), start, start + length, process=0, thread=entries.group[done],
+            **_arguments(dump, done),
+        )  # fmt: skip
+
+
+def _arguments(dump: FlightDump, rows: Bools) -> dict[str, Any]:
+    """The arguments of calls by the names of `model.trace.arguments`, as far as all of them have them."""
+    entries, label = dump.entries, dump.strings.label
+    groups = [dump.groups[place] for place in entries.group[rows].tolist()]
+    types = np.where(entries.input_types >= 0, entries.input_types, entries.output_types)[rows]
+    return {
+        "collective": [label(code).partition(" ")[0] for code in entries.name[rows].tolist()],
+        "process_group": [group.name for group in groups],
+        "process_group_description": [group.desc for group in groups],
+        "process_group_ranks": [str([*group.ranks]) for group in groups],
+        "group_size": np.array([len(group.ranks) for group in groups], np.int64),
+        "collective_sequence": np.where(entries.is_p2p, entries.p2p_seq, entries.seq)[rows],
+        "elements_in": entries.input_elements[rows],
+        "elements_out": entries.output_elements[rows],
+        "element_type": [label(code).partition(",")[0] for code in types.tolist()],
+    }
+
+
+def _facts(source: Source, dumps: Sequence[FlightDump]) -> dict[str, Any]:
+    """The groups as `distributedInfo` has them."""
+    groups = [each for dump in dumps for each in dump.groups if each.ranks]
+    config = [
+        {"pg_name": each.name, "pg_desc": each.desc, "pg_size": len(each.ranks), "ranks": [*each.ranks]}
+        for each in groups
+    ]
+    world = max((len(each.ranks) for each in groups if each.name == "0" or each.desc == "default_pg"), default=0)
+    facts = {"rank": source.rank, "pg_config": config} | ({"world_size": world} if world else {})
+    return {"distributedInfo": facts}
+
+
+def probe(candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:  # noqa: ARG001 - see `Probe`
+    """A candidate with the size of the job, where its group of all ranks is near the beginning."""
+    lists = ([*map(int, re.findall(rb"\d{1,8}", ranks))] for ranks in _RANKS.findall(text[:HEAD_BYTES]))
+    world = max((len(ranks) for ranks in lists if ranks == [*range(len(ranks))]), default=0)
+    return replace(candidate, world=world) if world > 1 else candidate
+
+
+READER: Final = Reader(NAME, load, lambda _, head: is_dump(head), probe, named=is_named)
