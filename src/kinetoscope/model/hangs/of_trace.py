@@ -37,6 +37,8 @@ def records_of(trace: Trace) -> Records:
 
 def _with_members(groups: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     """The groups with the members that the trace knows, where the dumps do not: those of gloo never do."""
+    if not groups["ranks"].null_count():
+        return groups
     known = {each.name: ranks_of(each.ranks) for each in configured(trace) if each.name and each.ranks}
     if not known:
         return groups
@@ -46,6 +48,8 @@ def _with_members(groups: pl.DataFrame, trace: Trace) -> pl.DataFrame:
 
 
 def _with_world(hosts: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    if not hosts["world"].null_count():
+        return hosts
     return hosts.with_columns(world=pl.coalesce("world", pl.lit(world_size(trace), pl.Int64)))
 
 

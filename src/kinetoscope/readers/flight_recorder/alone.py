@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers.files.stream import opened
+from kinetoscope.readers.files.stream import is_url, opened
 from kinetoscope.readers.flight_recorder import is_dump
 from kinetoscope.readers.flight_recorder import load as load_dump
 from kinetoscope.readers.reader import HEAD_BYTES, CandidateFile, Reader
 
 if TYPE_CHECKING:
-    from kinetoscope.algorithms.arrays import Bools
+    from kinetoscope.algorithms.arrays import Bools, Int32s
     from kinetoscope.model.flight_recorder.dump import FlightDump
     from kinetoscope.model.trace.build import TraceBuilder
     from kinetoscope.readers.files.cache import Cache
@@ -49,7 +50,7 @@ def dump_at(source: Source, url: str, progress: Callable[[int], None] | None = N
     Raises:
         NotFoundError, NotATraceError, BrokenTraceError, LimitError: it cannot be read, or is none.
     """
-    with opened(source, url=url, progress=progress) as blocks:
+    with opened(source, url=url, progress=progress, ahead=is_url(url)) as blocks:
         return load_dump(url, blocks)
 
 
@@ -77,55 +78,50 @@ def _keep(trace: Trace, dump: FlightDump) -> None:
 
 def _add(built: TraceBuilder, dump: FlightDump) -> None:
     """Add the calls of a dump: on the host, and on the device where they are done there."""
-    entries = dump.entries
-    on_host = np.array([each.backend in ON_HOST for each in dump.groups], np.bool_)
-    of_host = on_host[entries.group] if len(entries) else np.zeros(0, np.bool_)
+    from kinetoscope.model.trace.build import Coded
+
+    entries, label = dump.entries, dump.strings.label
+    on_host = np.array([*(each.backend in ON_HOST for each in dump.groups), False], np.bool_)[entries.group]
     known = entries.created > 0
-    names = [f"{group.backend}:" for group in dump.groups]
-    label = dump.strings.label
-
-    def named(rows: Bools) -> list[str]:
-        return [
-            names[group] + label(name)
-            for group, name in zip(entries.group[rows].tolist(), entries.name[rows].tolist(), strict=True)
-        ]
-
-    threads = [label(code) for code in entries.thread.tolist()]
-    for rows, what in ((known & of_host, None), (known & ~of_host, COMMUNICATION_RECORD)):
-        if not rows.any():
-            continue
-        at = entries.created[rows]
-        where = [thread or "host" for thread, is_in in zip(threads, rows.tolist(), strict=True) if is_in]
-        kind = EventKind.ANNOTATION if what is None else EventKind.HOST_OP
-        built.add(
-            kind, named(rows) if what is None else what, at, at, process="host", thread=where, **_arguments(dump, rows)
-        )
-    done = known & ~of_host & (entries.completed > 0)
+    pairs, rows = group(entries.group, entries.name)
+    texts = [f"{dump.groups[entries.group[row]].backend}:{label(int(entries.name[row]))}" for row in rows.tolist()]
+    threads, first = group(entries.thread)
+    thread = [label(code) or "host" for code in entries.thread[first].tolist()]
+    for mask, kind in ((known & on_host, EventKind.ANNOTATION), (known & ~on_host, EventKind.HOST_OP)):
+        if mask.any():
+            names = Coded(texts, pairs[mask]) if kind == EventKind.ANNOTATION else COMMUNICATION_RECORD
+            at, where = entries.created[mask], Coded(thread, threads[mask])
+            built.add(kind, names, at, at, process="host", thread=where, **_arguments(dump, mask))
+    done = known & ~on_host & (entries.completed > 0)
     if done.any():
-        length = np.where(entries.duration >= 0, entries.duration, entries.completed - entries.started)[done]
-        length = np.where((entries.duration[done] >= 0) | (entries.started[done] > 0), np.maximum(length, 0), 0)
+        between = np.where(entries.started > 0, entries.completed - entries.started, 0)
+        length = np.maximum(np.where(entries.duration >= 0, entries.duration, between), 0)[done]
         start = np.maximum(entries.completed[done] - length, entries.created[done])
-        built.add(
-            EventKind.KERNEL, named(done), start, start + length, process=0, thread=entries.group[done],
-            **_arguments(dump, done),
-        )  # fmt: skip
+        streams = Coded([str(place) for place in range(len(dump.groups))], entries.group[done])
+        names, arguments = Coded(texts, pairs[done]), _arguments(dump, done)
+        built.add(EventKind.KERNEL, names, start, start + length, process=0, thread=streams, **arguments)
 
 
 def _arguments(dump: FlightDump, rows: Bools) -> dict[str, Any]:
-    """The arguments of calls by the names of `model.trace.arguments`, as far as all of them have them."""
-    entries, label = dump.entries, dump.strings.label
-    groups = [dump.groups[place] for place in entries.group[rows].tolist()]
-    types = np.where(entries.input_types >= 0, entries.input_types, entries.output_types)[rows]
+    """The arguments of calls, by the names of `model.trace.arguments`."""
+    from kinetoscope.model.trace.build import Coded
+
+    entries, groups, place = dump.entries, dump.groups, dump.entries.group[rows]
+
+    def texts(codes: Int32s, after: str) -> Coded:
+        places, first = group(codes[rows])
+        return Coded([dump.strings.label(code).partition(after)[0] for code in codes[rows][first].tolist()], places)
+
     return {
-        "collective": [label(code).partition(" ")[0] for code in entries.name[rows].tolist()],
-        "process_group": [group.name for group in groups],
-        "process_group_description": [group.desc for group in groups],
-        "process_group_ranks": [str([*group.ranks]) for group in groups],
-        "group_size": np.array([len(group.ranks) for group in groups], np.int64),
+        "collective": texts(entries.name, " "),
+        "process_group": Coded([each.name for each in groups], place),
+        "process_group_description": Coded([each.desc for each in groups], place),
+        "process_group_ranks": Coded([str([*each.ranks]) for each in groups], place),
+        "group_size": np.array([len(each.ranks) for each in groups], np.int64)[place],
         "collective_sequence": np.where(entries.is_p2p, entries.p2p_seq, entries.seq)[rows],
         "elements_in": entries.input_elements[rows],
         "elements_out": entries.output_elements[rows],
-        "element_type": [label(code).partition(",")[0] for code in types.tolist()],
+        "element_type": texts(np.where(entries.input_types >= 0, entries.input_types, entries.output_types), ","),
     }
 
 

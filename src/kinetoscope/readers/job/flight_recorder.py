@@ -1,4 +1,4 @@
-"""Dumps of the Flight Recorder that belong to the traces of a run: among its files, beside them, or as the user says."""
+"""Dumps of the Flight Recorder that belong to the traces of a run: among its files, beside them, or named."""
 
 from __future__ import annotations
 
