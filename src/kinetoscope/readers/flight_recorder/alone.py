@@ -59,14 +59,19 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
     Raises: as `dump_at`.
     """
-    from kinetoscope.model.trace.build import TraceBuilder
-
     urls = source.files(NAME) or (source.url,)
     dumps = [dump_at(source, url, progress) for url in urls]
+    return trace_of(replace(source, companions={**source.companions, NAME: urls}), dumps)
+
+
+def trace_of(source: Source, dumps: Sequence[FlightDump]) -> Trace:
+    """The trace of dumps that were read."""
+    from kinetoscope.model.trace.build import TraceBuilder
+
     built = TraceBuilder()
     for dump in dumps:
         _add(built, dump)
-    trace = built.build(replace(source, companions={**source.companions, NAME: urls}), metadata=_facts(source, dumps))
+    trace = built.build(source, metadata=_facts(source, dumps))
     for dump in dumps:
         _keep(trace, dump)
     return trace
