@@ -45,7 +45,8 @@ def survive(seed: int, count: int) -> tuple[int, int]:
         try:
             whole = load("mutilated", [text[place : place + size] for place in range(0, len(text), size)])
         except InputError as error:
-            assert len(str(error).splitlines()) == 1
+            if len(str(error).splitlines()) != 1:
+                raise AssertionError(str(error)) from error
             continue
         records_of_dumps(0, [whole])
         trace_of(Source("mutilated", reader="flight_recorder"), [whole])

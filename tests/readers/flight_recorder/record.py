@@ -1,6 +1,6 @@
 """Record dumps of the Flight Recorder with gloo: `python -m tests.readers.flight_recorder.record FOLDER`, with torch.
 
-Two ranks; the second leaves out the last collective. Of the dumps the folders of this machine are taken away: torch's is
+Two ranks; the second leaves out the last collective. The folders of the machine are taken out of the dumps: torch's is
 `/site-packages`, the program's `/job`.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tests.snapshots.writing import torch_pickle
 
-PROGRAM: Final = '''
+PROGRAM: Final = """
 import os, sys, time
 from datetime import timedelta
 import torch
@@ -53,7 +53,7 @@ text = c10d._dump_fr_trace_json()
 with open(f"{folder}/nccl_trace_rank_{rank}.json", "w") as file:
     file.write(text if isinstance(text, str) else text.decode())
 os._exit(0)
-'''
+"""
 
 
 def stripped(value: Any, known: dict[int, Any]) -> Any:
@@ -63,9 +63,9 @@ def stripped(value: Any, known: dict[int, Any]) -> Any:
     if isinstance(value, dict):
         answer: Any = {key: stripped(each, known) for key, each in value.items()}
         if "filename" in answer:
-            package, found, inside = answer["filename"].rpartition("/site-packages/")
-            name = os.path.basename(answer["filename"])
-            answer["filename"] = f"/site-packages/{inside}" if found else f"/job/{name}"
+            path = answer["filename"]
+            _, found, inside = path.rpartition("/site-packages/")
+            answer["filename"] = f"/site-packages/{inside}" if found else f"/job/{Path(path).name}"
         known[id(value)] = answer
         return answer
     if isinstance(value, (list, tuple)):

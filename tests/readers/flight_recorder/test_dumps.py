@@ -32,7 +32,7 @@ def blocks(content: bytes, size: int = 1 << 22) -> Iterator[bytes]:
 def drawn() -> Dump:
     """A dump with everything that may occur in one."""
     other = {"pg_id": 3, "process_group": ("7", "mesh_pp"), "is_p2p": True, "p2p_seq_id": 4, "input_sizes": []}
-    waiting = {
+    waiting: dict[str, Any] = {
         "time_discovered_started_ns": None, "time_discovered_completed_ns": None, "state": "scheduled",
         "retired": False, "frames": [],
     }  # fmt: skip
@@ -129,7 +129,7 @@ def _small(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_long_lists_and_many_entries_stay_in_order() -> None:
     written = dump([entry(k, op_id=k * 7) for k in range(2345)], world=1500)
     for form in ("c++", "pickle", "json"):
-        read = load("long", blocks(content(written, form)))  # type: ignore[arg-type]
+        read = load("long", blocks(content(written, form)))
         assert read.entries.op.tolist() == [k * 7 for k in range(2345)]
         assert read.groups[0].ranks == (*range(1500),)
 
@@ -185,7 +185,7 @@ def test_other_facts_of_the_top_are_kept_as_texts() -> None:
 def test_a_dump_without_entries_is_one() -> None:
     for written in ({"version": "2.10", "entries": []}, {"version": "2.10", "pg_config": {}, "pg_status": {}}):
         for form in ("c++", "json", "pickle"):
-            data = content({"pg_status": {}, **written, "entries": []}, form)  # type: ignore[arg-type]
+            data = content({"pg_status": {}, **written, "entries": []}, form)
             assert is_dump(data)
             assert isinstance(load("empty", [data]), FlightDump)
 

@@ -35,7 +35,7 @@ class Calls:
 
 
 def test_what_would_be_called_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(NotATraceError, match="opcode STACK_GLOBAL at byte .* none of a Flight Recorder dump"):
+    with pytest.raises(NotATraceError, match=r"opcode STACK_GLOBAL at byte .* none of a Flight Recorder dump"):
         load("hostile", [pickle.dumps({"version": "2.10", "entries": [Calls()]}, 4)])
     assert capsys.readouterr().out == ""
 
@@ -96,7 +96,8 @@ BOMBS: Final[dict[str, Callable[[int], bytes]]] = {
         b"}\x8c\x07entries](\x8c\x0binput_sizes\x94" + b"}(\x8c\x09record_idK\x01h\x00](" + b"]" * n + b"euees."
     ),
     "names": lambda n: (
-        b"\x8c\x0eprofiling_name\x94](" + b"".join(b"}h\x00\x8c\x04" + k.to_bytes(4, "big") + b"s" for k in range(n // 10))
+        b"\x8c\x0eprofiling_name\x94]("
+        + b"".join(b"}h\x00\x8c\x04" + k.to_bytes(4, "big") + b"s" for k in range(n // 10))
         + b"e."
     ),
 }  # fmt: skip

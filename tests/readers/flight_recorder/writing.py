@@ -19,9 +19,10 @@ SINCE: Final[dict[str, tuple[int, int]]] = {
 
 START: Final = 1_795_000_000_000_000_000
 
+_DISTRIBUTED: Final = "/usr/lib/python3.11/site-packages/torch/distributed"
 FRAMES: Final = (
-    {"name": "all_reduce", "filename": "/usr/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", "line": 3245},
-    {"name": "wrapper", "filename": "/usr/lib/python3.11/site-packages/torch/distributed/c10d_logger.py", "line": 83},
+    {"name": "all_reduce", "filename": f"{_DISTRIBUTED}/distributed_c10d.py", "line": 3245},
+    {"name": "wrapper", "filename": f"{_DISTRIBUTED}/c10d_logger.py", "line": 83},
     {"name": "step", "filename": "/job/train.py", "line": 38},
     {"name": "<module>", "filename": "/job/train.py", "line": 90},
 )  # fmt: skip

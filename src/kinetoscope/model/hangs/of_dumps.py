@@ -1,4 +1,4 @@
-"""What the Flight Recorder's dumps of a rank say of its calls, groups and host."""
+"""Calls, groups and host of a rank, by its dumps of the Flight Recorder."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, rows_of
+from kinetoscope.algorithms.arrays import Int32s, Int64s, rows_of
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.model.execution.frames import SEPARATOR, frame_text, is_users_file
-from kinetoscope.model.flight_recorder.dump import COMPLETED, NONE, STATES, DumpedGroup, FlightDump
+from kinetoscope.model.flight_recorder.dump import COMPLETED, NONE, STATES, FlightDump
+from kinetoscope.model.flight_recorder.of_trace import by_age, done_of
 from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS
 
 LAST_CALLS: Final = 50
@@ -31,22 +32,9 @@ T = TypeVar("T")
 _PEER: Final = re.compile(r"(?:send|recv|recv_any) \d+(?:->|<-)(\d+|\?)")
 
 
-def done_of(dump: FlightDump) -> Bools:
-    """Calls that are done: bool [entries].
-
-    The watchdog of NCCL and its kin retires also what has timed out, and its states say what is done. gloo and others
-    have no states: there what is retired is done, or has failed, which nothing tells apart.
-    """
-    entries = dump.entries
-    has_states = np.array(["ccl" in each.backend for each in dump.groups], np.bool_)
-    by_state = has_states[entries.group] if len(dump.groups) else np.zeros(len(entries), np.bool_)
-    done: Bools = (entries.state == COMPLETED) | (entries.retired & ~by_state)
-    return done
-
-
 def records_of_dumps(rank: int, dumps: Sequence[FlightDump]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Rows of `CALLS`, `GROUPS` and `HOSTS` of a rank, by its dumps: of several backends, or one after another."""
-    in_order = sorted(dumps, key=lambda dump: dump.last_time)
+    in_order = by_age(dumps)
     calls = pl.concat([_calls(rank, dump) for dump in in_order])
     if len(dumps) > 1:  # an entry may be in several dumps: what the latest says of it counts
         calls = calls.unique(["group", "is_p2p", "seq", "created"], keep="last", maintain_order=True)
@@ -61,7 +49,7 @@ def _calls(rank: int, dump: FlightDump) -> pl.DataFrame:
     """
     every, strings = dump.entries, dump.strings
     is_done = done_of(dump)
-    codes, _ = group(every.group, every.is_p2p)
+    codes, _ = group(every.group, every.is_p2p.view(np.int8))
     rows = np.flatnonzero((_places_from_end(codes) < LAST_CALLS) | ~is_done)
     entries = rows_of(every, rows)
     columns = {

@@ -1,4 +1,4 @@
-"""What is known of a rank of a job that may hang: from its dumps of the Flight Recorder, else from its trace.
+"""The records of a rank of a job that may hang: from its dumps of the Flight Recorder, else from its trace.
 
 What the recorder of the host writes when a job hangs adds rows of `HOSTS`.
 """
@@ -9,7 +9,7 @@ import polars as pl
 
 from kinetoscope.model.collectives.calls import base_of, collective_calls
 from kinetoscope.model.collectives.process_groups import configured, ranks_of, world_size
-from kinetoscope.model.flight_recorder.dump import FlightDump
+from kinetoscope.model.flight_recorder.of_trace import dumps_of
 from kinetoscope.model.hangs.of_dumps import records_of_dumps
 from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS
 from kinetoscope.model.trace import polars_columns
@@ -18,9 +18,6 @@ from kinetoscope.model.trace.trace import Trace
 Records = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 """Rows of `CALLS`, `GROUPS` and `HOSTS`."""
 
-DUMPS = "flight_recorder"
-"""The kind of companions that dumps are."""
-
 
 def records_of(trace: Trace) -> Records:
     """The last calls of a rank, its groups, and what is known of its host.
@@ -28,8 +25,7 @@ def records_of(trace: Trace) -> Records:
     Raises:
         InputError: a dump cannot be read.
     """
-    dumps: list[FlightDump] = [*trace.companions(DUMPS)]
-    if dumps:
+    if dumps := dumps_of(trace):
         calls, groups, hosts = records_of_dumps(trace.source.rank, dumps)
         return calls, _with_members(groups, trace), _with_world(hosts, trace)
     return _of_collectives(trace)

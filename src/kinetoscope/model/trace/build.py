@@ -43,7 +43,6 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import Tracks
 
 
-
 class Coded(NamedTuple):
     """Texts of events: few texts, and the place among them of each event's."""
 

@@ -19,7 +19,7 @@ _WORDS: Final = (b"pg_config", b"pg_status", b"profiling_name", b"entries")
 
 
 def is_dump(head: bytes) -> bool:
-    """Whether a file that begins like this, decompressed, is a dump of the Flight Recorder."""
+    """True if a file that begins like this, decompressed, is a dump of the Flight Recorder."""
     begins = _PICKLE.match(head) or _JSON.match(head)
     return begins is not None and any(word in head for word in _WORDS)
 

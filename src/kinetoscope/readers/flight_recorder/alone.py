@@ -40,7 +40,7 @@ ON_HOST: Final = ("gloo", "ucc", "mpi")
 
 
 def is_named(name: str) -> bool:
-    """Whether a file of this name may be a dump; what it begins with decides."""
+    """True if a file of this name may be a dump; what it begins with decides."""
     return _NAMED.fullmatch(name) is not None
 
 
@@ -66,11 +66,15 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
 def trace_of(source: Source, dumps: Sequence[FlightDump]) -> Trace:
     """The trace of dumps that were read."""
+    from kinetoscope.model.flight_recorder.of_trace import by_age
     from kinetoscope.model.trace.build import TraceBuilder
 
     built = TraceBuilder()
-    for dump in dumps:
-        _add(built, dump)
+    seen = np.zeros((2, 0), np.int64)
+    for dump in reversed(by_age(dumps)):
+        calls = np.stack([dump.entries.record, dump.entries.created])
+        _add(built, dump, ~(np.isin(calls[0], seen[0]) & np.isin(calls[1], seen[1])))
+        seen = np.concatenate([seen, calls], axis=1)
     trace = built.build(source, metadata=_facts(source, dumps))
     for dump in dumps:
         _keep(trace, dump)
@@ -81,13 +85,13 @@ def _keep(trace: Trace, dump: FlightDump) -> None:
     trace.keep((NAME, dump.url), lambda: dump)
 
 
-def _add(built: TraceBuilder, dump: FlightDump) -> None:
-    """Add the calls of a dump: on the host, and on the device where they are done there."""
+def _add(built: TraceBuilder, dump: FlightDump, is_new: Bools) -> None:
+    """Add the new calls of a dump: on the host, and on the device where they are done there."""
     from kinetoscope.model.trace.build import Coded
 
     entries, label = dump.entries, dump.strings.label
     on_host = np.array([*(each.backend in ON_HOST for each in dump.groups), False], np.bool_)[entries.group]
-    known = entries.created > 0
+    known = is_new & (entries.created > 0)
     pairs, rows = group(entries.group, entries.name)
     texts = [f"{dump.groups[entries.group[row]].backend}:{label(int(entries.name[row]))}" for row in rows.tolist()]
     threads, first = group(entries.thread)

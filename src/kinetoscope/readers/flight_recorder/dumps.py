@@ -31,9 +31,8 @@ _COST: Final = 2.0
 """Bytes of memory that a byte of a dump may cost: an entry in NCCL's form has 180 bytes, and its columns 140."""
 _MAX_GROUPS: Final = 1 << 16
 _RANKS: Final = re.compile(r"\[[\d, ]*\]")
-_KNOWN: Final = frozenset(
-    ("version", "entries", "pg_config", "pg_status", "comm_lib_version", "nccl_version")
-)  # the other keys of the top are texts of `more`
+_READ: Final = ("version", "entries", "pg_config", "pg_status", "comm_lib_version", "nccl_version")
+"""Keys of the top that are read; the others are texts of `more`."""
 _P2P: Final = ("send", "recv")
 _STATUS: Final = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
 
@@ -49,10 +48,10 @@ def load(url: str, blocks: Iterable[bytes]) -> FlightDump:
     tables = MachineTables(entries=chunks)
     room = run(url, blocks, tables, _WORDS, _COST)
     tables.keep_results()
-    return _Assembly(url, tables, chunks, room).dump()
+    return _DumpAssembly(url, tables, chunks, room).dump()
 
 
-class _Assembly:
+class _DumpAssembly:
     """A dump of what the machine left."""
 
     def __init__(self, url: str, tables: MachineTables, chunks: EntryChunks, room: int) -> None:
@@ -79,7 +78,7 @@ class _Assembly:
         groups, of_entry = self._groups(columns, backends, of_name)
         by_name = np.array([name.startswith(_P2P) for name in names], np.bool_)[of_name]
         sizes = {key: self._sizes(columns[key]) for key in ("input_sizes", "output_sizes")}
-        texts = _Texts()
+        texts = _DerivedTexts()
         codes = {
             "name": texts.numbers(names)[of_name],
             **{key: texts.numbers(each)[of] for key, (each, _, of) in sizes.items()},
@@ -169,7 +168,7 @@ class _Assembly:
         return tuple(rank for rank in ranks if rank < MAX_RANK)
 
     def _status(self, value: tuple[int, int] | None) -> tuple[int, int, int]:
-        """What was enqueued, started and completed last: numbers, in JSON as texts."""
+        """The last that was enqueued, started and completed: numbers, in JSON as texts."""
         facts = self._objects.of(*value) if value else {}
         values = [self._objects.value(*facts.get(key, (m.NONE, 0))) for key in _STATUS]
         numbers = [int(each) if re.fullmatch(r"-?\d{1,18}", str(each)) else NONE for each in values]
@@ -199,7 +198,7 @@ class _Assembly:
         elements = np.array([*map(_elements, texts), 0], np.int64)
         return texts, elements[of], of
 
-    def _types(self, column: Int32s, texts: _Texts) -> Int32s:
+    def _types(self, column: Int32s, texts: _DerivedTexts) -> Int32s:
         labels, of = _distinct(column, lambda number: ", ".join(dict.fromkeys(self._sequence(number))))
         return texts.numbers(labels)[of]
 
@@ -224,12 +223,12 @@ class _Assembly:
         return value if isinstance(value, str) else ""
 
     def _more(self) -> dict[str, str]:
-        """What else stands at the top, such as the state of NCCL's communicators."""
-        values = {key: self._objects.value(*value) for key, value in self._top.items() if key not in _KNOWN}
+        """The other facts of the top, such as the state of NCCL's communicators."""
+        values = {key: self._objects.value(*value) for key, value in self._top.items() if key not in _READ}
         return {key: json.dumps(value, ensure_ascii=False) for key, value in values.items() if value}
 
     def _notes(self, left_out: int) -> Iterator[Note]:
-        """What could not be read of the entries."""
+        """Notes on what could not be read of the entries."""
         if left_out:
             which = number_of(left_out, "entry of the Flight Recorder has", "entries of the Flight Recorder have")
             yield Note(
@@ -246,7 +245,7 @@ class _Assembly:
             yield Note("UNKNOWN_KEYS", f"Entries of the Flight Recorder have keys that are not read: {keys}.")
 
 
-class _Texts:
+class _DerivedTexts:
     """Texts that are made of those of a dump, each once."""
 
     def __init__(self) -> None:

@@ -52,6 +52,7 @@ class CompanionFiles:
             are named after it, and below a folder that the user opened.
         takes: whether a trace, by its path and its reader, is none of the run but one of these.
         is_run: such a file alone is a run, and beside itself.
+        alone: what is said of a run of such files alone.
         one_run: all such files of a rank are one run, and none a cycle of the profiler.
     """
 
@@ -63,4 +64,5 @@ class CompanionFiles:
     named: Callable[[str], bool] | None = None
     takes: Callable[[str, str], bool] = _of_none
     is_run: bool = False
+    alone: tuple[Note, ...] = ()
     one_run: bool = False

@@ -156,7 +156,7 @@ def _below(folder: str, on_error: Callable[[OSError], None]) -> Iterator[Candida
 
 
 def _head(file: str) -> bytes:
-    """What a file begins with, decompressed; nothing of what cannot be read, or is no file."""
+    """The beginning of a file, decompressed; nothing of what cannot be read, or is no file."""
     try:
         return begun(CandidateFile(file, size=_size(file)), None)[1] if os.path.isfile(file) else b""
     except (NotFoundError, BrokenTraceError, LimitError):  # the reason is given when it is read

@@ -76,7 +76,7 @@ def with_companions(
     files = files_of(companion)
     alone = any(files.takes(each.url, each.reader) for each in sources)
     if alone and files.is_run:
-        return _with_themselves(companion, files, sources), []
+        return _with_themselves(companion, files, sources, run)
     if asked == [NO_FILES] or (alone and asked is None):
         return sources, []
     chosen = _lying_there(files, sources, run) if asked is None else _asked(files, asked, run.cache)
@@ -87,14 +87,21 @@ def with_companions(
     return [replace(each, companions={**each.companions, companion.name: own}) for each, own in pairs], notes
 
 
-def _with_themselves(companion: Companion, files: CompanionFiles, sources: list[Source]) -> list[Source]:
-    """Sources that are such files, each with itself; or one of each rank with all that the rank has."""
-    of_rank: defaultdict[int, tuple[str, ...]] = defaultdict(tuple)
-    for each in sources:
-        of_rank[each.rank if files.one_run else len(of_rank)] += (each.url,)
-    first = [each for each in sources if not files.one_run or each.cycle == 0]
-    own = zip(first, of_rank.values(), strict=True)
-    return [replace(each, companions={**each.companions, companion.name: urls}) for each, urls in own]
+def _with_themselves(
+    companion: Companion, files: CompanionFiles, sources: list[Source], run: Opened
+) -> tuple[list[Source], list[Note]]:
+    """Sources that are such files, each with itself; or one of each rank, with all that the rank has."""
+    if not files.one_run:
+        return [replace(each, companions={**each.companions, companion.name: (each.url,)}) for each in sources], []
+    own = [CandidateFile(each.url) for each in sources]
+    first = [each for each in sources if each.cycle == 0]
+    belonging, notes = files.join(first, [*own, *_lying_there(files, sources, run)])
+    pairs = zip(first, belonging, strict=True)  # the name of a file that the user names may have no rank
+    each_own = [(source, urls if source.url in urls else (source.url,)) for source, urls in pairs]
+    return [replace(source, companions={**source.companions, companion.name: urls}) for source, urls in each_own], [
+        *files.alone,
+        *notes,
+    ]
 
 
 def _asked(files: CompanionFiles, paths: Sequence[str], cache: Cache | None) -> list[CandidateFile]:

@@ -40,6 +40,12 @@ def _joined(sources: Sequence[Source], dumps: Sequence[CandidateFile]) -> tuple[
     return [tuple(of_rank[each.rank]) for each in sources], notes
 
 
+_ALONE_NOTE: Final = Note(
+    "DUMPS_ALONE",
+    "There is no trace, only dumps of the Flight Recorder: the collectives that each rank called last. Those on "
+    "devices end when the watchdog noticed it, up to its interval (100 ms) late.",
+)
+
 FILES: Final = CompanionFiles(
     (DUMP_FOLDER,),
     lambda _, head: is_dump(head()),
@@ -49,5 +55,6 @@ FILES: Final = CompanionFiles(
     is_named,
     lambda _, reader: reader == NAME,
     is_run=True,
+    alone=(_ALONE_NOTE,),
     one_run=True,
 )

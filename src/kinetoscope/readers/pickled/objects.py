@@ -43,7 +43,7 @@ class Objects:
         return {self._strings.label(key): (kind, value) for _, key, kind, value in members.tolist()}
 
     def value(self, kind: int, value: int, depth: int = 0) -> Any:
-        """What a value is; None for rows of tables, lists, and what is too deep or too much."""
+        """The value as Python has it; None for rows of tables, lists, and what is too deep or too much."""
         self._left -= 1
         match kind:
             case m.BOOL:

@@ -25,7 +25,7 @@ _PICKLE_START: Final = b"\x80"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is said of a file that is not read.
+    """Words about a file that is not read.
 
     Attributes:
         what: it should be, such as "a memory snapshot".
@@ -37,11 +37,11 @@ class Words:
 
     @property
     def copy(self) -> str:
-        """What to do about a damaged one."""
+        """The advice for a damaged one."""
         return f"copy the file again, or {self.anew}"
 
     def reason(self, what: int) -> str:
-        """Why a file is refused."""
+        """The reason why a file is refused."""
         last = self.what.rpartition(" ")[2]
         return {
             m.TOO_LONG: f"a text or number is longer than any of a {last}",
