@@ -176,6 +176,12 @@ def _stop(at, position, status, what):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def _mixed(h, value):  # type: ignore[no-untyped-def]
+    h = (h ^ np.uint64(value)) * _FACTOR
+    return h ^ (h >> np.uint64(29))
+
+
+@inlined
 def _spelled(arena, place, number):  # type: ignore[no-untyped-def]
     """Write an integer at `arena[place:]` as text; where it ends there."""
     rest = np.uint64(number)
@@ -204,8 +210,28 @@ def _key_code(number, at, slots, offsets, arena):  # type: ignore[no-untyped-def
 
 
 @inlined
-def _numbers_code(values, first, count, at, slots, offsets, arena):  # type: ignore[no-untyped-def]
-    """Code of the text of a list of integers, spelled at the end of the arena, where it stays if it is new."""
+def _numbers_code(values, first, count, at, slots, offsets, arena, recent):  # type: ignore[no-untyped-def]
+    """Code of the text of a list of integers, spelled at the end of the arena, where it stays if it is new.
+
+    Pairs come again and again, so `recent` has the last ones: spelling is slower than all the rest of an event.
+    """
+    place = np.int64(0)
+    if count == 2:
+        h = _mixed(_mixed(np.uint64(at[KEY]), values[first]), values[first + 1])
+        place = np.int64(h & np.uint64(recent.shape[0] - 1))
+        if recent[place, 2] > 0 and recent[place, 0] == values[first] and recent[place, 1] == values[first + 1]:
+            return recent[place, 2] - 1
+    code = _spelled_code(values, first, count, at, slots, offsets, arena)
+    if count == 2 and code >= 0:
+        recent[place, 0] = values[first]
+        recent[place, 1] = values[first + 1]
+        recent[place, 2] = code + 1
+    return code
+
+
+@inlined
+def _spelled_code(values, first, count, at, slots, offsets, arena):  # type: ignore[no-untyped-def]
+    """Code of the text of a list of integers."""
     start = at[ARENA] + 8
     if start + (DIGITS + 2) * count + 24 > arena.size:
         return np.int64(-ROOM_ARENA)
@@ -219,12 +245,6 @@ def _numbers_code(values, first, count, at, slots, offsets, arena):  # type: ign
         place = _spelled(arena, place, values[first + k])
     arena[place] = 93
     return intern(arena, start, place + 1 - start, at, slots, offsets, arena)
-
-
-@inlined
-def _mixed(h, value):  # type: ignore[no-untyped-def]
-    h = (h ^ np.uint64(value)) * _FACTOR
-    return h ^ (h >> np.uint64(29))
 
 
 @inlined
@@ -293,7 +313,7 @@ def enter_sequences(count, items, ends, slots, key):  # type: ignore[no-untyped-
 def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one state machine, as the tokenizer
     text, limit, at, kinds, values, memos, memo_kinds, memo_values, slots, offsets, arena,
     events, blocks, segments, annotations, requests, entries, members, devices, lists,
-    frames, frame_slots, items, ends, sequence_slots,
+    frames, frame_slots, recent, items, ends, sequence_slots,
 ):  # fmt: skip
     """Run the machine over `text[:limit]`, the bytes of the file, with padding behind; from `at[POSITION]` on.
 
@@ -308,6 +328,7 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
         devices: int64: for each device the row in `lists` of its events, −1 for none.
         lists: int64 [lists, 2]: the first of the consecutive rows of a list, and how many they are.
         frames: int64 [rows, columns], each row once; with slots for their hashes: a power of two of uint64.
+        recent: int64 [a power of two, 3]: pairs of integers, and the code of each pair's text + 1.
         items, ends, sequence_slots: int32, int64, uint64: sequences of frames or of texts (~code), each once.
     """
     i = at[POSITION]
@@ -469,7 +490,7 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
             ):
                 return _stop(at, i, REFUSED, MIXED)
             elif made == NUMBERS:
-                value = _numbers_code(values, first, count, at, slots, offsets, arena)
+                value = _numbers_code(values, first, count, at, slots, offsets, arena, recent)
                 if value < 0:
                     return _stop(at, i, ROOM, ARENA_ROOM if value == -ROOM_ARENA else STRING_ROOM)
             elif made in (STACK, TEXT_LIST):
@@ -484,7 +505,7 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                 number = at[SEQUENCES]
                 no_numbers = np.int64(0)
                 if of == NUMBERS:
-                    no_numbers = _numbers_code(values, first, 0, at, slots, offsets, arena)
+                    no_numbers = _spelled_code(values, first, 0, at, slots, offsets, arena)
                     if no_numbers < 0:
                         return _stop(at, i, ROOM, ARENA_ROOM if no_numbers == -ROOM_ARENA else STRING_ROOM)
                 if end + old + count > items.size or number + 1 >= ends.size or 2 * (number + 2) > sequence_slots.size:

@@ -74,7 +74,7 @@ class NarrowColumns:
 
 
 class MachineTables:
-    """What the machine works with, in the order in which it takes it, and the columns of what it makes most of.
+    """The tables that the machine works with, in the order in which it takes them, and columns of what is most.
 
     Attributes:
         at: its counters.
@@ -107,6 +107,7 @@ class MachineTables:
             "lists": np.zeros((1 << 10, 2), np.int64),
             "frames": np.zeros((1 << 10, 3), np.int64),
             "frame_slots": np.zeros(1 << 12, np.uint64),
+            "recent": np.zeros((1 << 8, 3), np.int64),
             "items": np.zeros(1 << 14, np.int32),
             "ends": np.zeros(1 << 10, np.int64),
             "sequence_slots": np.zeros(1 << 12, np.uint64),
@@ -155,7 +156,17 @@ class MachineTables:
 
     def keep_results(self) -> None:
         """Give back the memory of what only reading needs."""
-        scratch = ("memos", "memo_kinds", "memo_values", "slots", "frame_slots", "sequence_slots", "events", "entries")
+        scratch = (
+            "memos",
+            "memo_kinds",
+            "memo_values",
+            "slots",
+            "frame_slots",
+            "recent",
+            "sequence_slots",
+            "events",
+            "entries",
+        )
         for name in scratch:
             del self.arrays[name]
         for name in ("kinds", "values"):

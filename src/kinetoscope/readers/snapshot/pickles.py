@@ -199,7 +199,7 @@ class _Assembly:
         )
 
     def _notes(self) -> Iterator[Note]:
-        """What could not be read of the events."""
+        """Notes on what could not be read of the events."""
         events = self._chunks
         if events.left_out:
             which = number_of(events.left_out, "event of the memory snapshot has", "events of the memory snapshot have")
