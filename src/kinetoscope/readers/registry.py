@@ -11,6 +11,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers import inspector, parquet, rocprof
 from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
+from kinetoscope.readers.flight_recorder import alone as flight_recorder
 from kinetoscope.readers.job.capture_traces import with_captures
 from kinetoscope.readers.json import kineto
 from kinetoscope.readers.reader import CandidateFile, Reader
@@ -25,6 +26,7 @@ READERS: Final[dict[str, Reader]] = {
     inspector.READER.name: inspector.READER,
     sqlite.READER.name: sqlite.READER,
     rocprof.READER.name: rocprof.READER,
+    flight_recorder.READER.name: flight_recorder.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.trace.arguments import written_key
 from kinetoscope.model.trace.demangling import with_demangled
 from kinetoscope.model.trace.event_kinds import CATEGORIES, MEMORY_NAME, EventKind
@@ -50,11 +50,11 @@ class Coded:
     """A column whose values are few, each of which is there once.
 
     Attributes:
-        codes: int64, the place in `values` for each event.
+        codes: integers, the place in `values` for each event.
         values: texts, or values of JSON.
     """
 
-    codes: Int64s
+    codes: Int32s | Int64s
     values: Sequence[Any]
 
     def __len__(self) -> int:
@@ -268,6 +268,9 @@ def _distinct(column: Column, count: int) -> tuple[Sequence[Any], Int64s]:
     if isinstance(column, np.ndarray):
         values, places = np.unique(column, return_inverse=True)
         return values.tolist(), places.astype(np.int64)
+    if isinstance(column, Coded):
+        used, places = np.unique(column.codes, return_inverse=True)
+        return [column.values[code] for code in used.tolist()], places.astype(np.int64)
     each = _each(column, count)
     places_of = {value: place for place, value in enumerate(dict.fromkeys(each))}
     return [*places_of], np.array([places_of[value] for value in each], np.int64)

@@ -17,7 +17,7 @@ _JSON: Final = re.compile(
 
 
 def is_snapshot(head: bytes) -> bool:
-    """Whether a file that begins like this, decompressed, is a memory snapshot, or a list of its segments."""
+    """True if a file that begins like this, decompressed, is a memory snapshot, or a list of its segments."""
     if pickled := _PICKLE.match(head):
         if pickled[1] == b"}":
             return b"segments" in head or b"device_traces" in head
