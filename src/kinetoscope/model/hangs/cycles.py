@@ -1,0 +1,93 @@
+"""Why ranks wait for each other in a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from kinetoscope.model.hangs.evidence import Evidence, Reason
+from kinetoscope.model.hangs.history import last_order, omitted
+from kinetoscope.model.hangs.standing import Node
+from kinetoscope.model.hangs.waits import End, missing, waits_for_peer
+
+
+def of_cycle(job: Evidence, end: End) -> Reason:
+    """Why ranks wait for each other: one has left a call out, or they call in another order."""
+    steps = _steps(job, end)
+    cycle = tuple((rank, row["group"], int(row["seq"]), other) for rank, row, other in steps)
+    ranks = tuple(sorted({rank for rank, *_ in steps}))
+    later = [_is_called(job, row, other) for _, row, other in steps]
+    first = min((row for _, row, _ in steps), key=lambda row: row["created"])
+    made = Reason("order of groups", "sure", ranks, *_about(first), cycle=cycle)
+    if all(later):
+        return made
+    made = replace(made, certainty="likely")
+    waits = [(row, other) for (_, row, other), is_called in zip(steps, later, strict=True) if not is_called]
+    for row, rank in waits:
+        if (gone := omitted(job.calls, rank, last_order(job.at.at[rank]))) is not None:
+            if row["line"] is not None and row["line"] == job.at.at[rank][0]["line"]:
+                continue  # one line that calls both, as in a loop over groups: their order is another
+            return replace(
+                made,
+                cause=unmatched(row) if row["is_p2p"] and gone["is_p2p"] else "skipped call",
+                ranks=(rank,),
+                node=_about(row)[0],
+                row=_about(row)[1],
+            )
+    alone = _alone(job, end)
+    if alone is not None and not any(row["is_p2p"] for _, row, _ in steps):
+        return replace(made, cause="skipped call", certainty="guess", ranks=(alone[0],), node=alone[1], row=None)
+    p2p = [(row, rank) for row, rank in waits if row["is_p2p"]]
+    if len(p2p) == 1 and len(waits) == 1:
+        row, rank = p2p[0]
+        return replace(made, cause=unmatched(row), ranks=(rank,), node=None, row=row)
+    return made
+
+
+def unmatched(row: Mapping[str, Any]) -> Literal["unmatched send", "unmatched receive"]:
+    """What a send or receive is whose other end was never called."""
+    return "unmatched send" if row["name"] == "send" else "unmatched receive"
+
+
+def _about(row: Mapping[str, Any]) -> tuple[Node | None, Mapping[str, Any] | None]:
+    return (None, row) if row["is_p2p"] else ((row["number"], row["seq"]), None)
+
+
+def _steps(job: Evidence, end: End) -> list[tuple[int, dict[str, Any], int]]:
+    """A cycle among the ranks of an end: each with the call it is at and one rank that it waits for."""
+    inside = {*end.ranks}
+    order: list[int] = []
+    steps: dict[int, tuple[int, dict[str, Any], int]] = {}
+    rank = end.ranks[0]
+    while rank not in steps:
+        steps[rank] = _step(job, rank, inside)
+        order.append(rank)
+        rank = steps[rank][2]
+    return [steps[each] for each in order[order.index(rank) :]]
+
+
+def _step(job: Evidence, rank: int, inside: set[int]) -> tuple[int, dict[str, Any], int]:
+    rows, node = job.at.at[rank], job.at.node(rank)
+    if node is not None:
+        return rank, rows[0], next(each for each in missing(job.at, node) if each in inside)
+    row = next(row for row in rows if row["to"] in inside and waits_for_peer(job.at, row))
+    return rank, row, int(row["to"])
+
+
+def _is_called(job: Evidence, row: Mapping[str, Any], rank: int) -> bool:
+    """A rank has called what another waits for, after what it is at."""
+    if row["is_p2p"]:
+        return bool(job.at.peer_rows(dict(row)))
+    return rank in job.at.came[row["number"], row["seq"]]
+
+
+def _alone(job: Evidence, end: End) -> tuple[int, Node] | None:
+    """The only rank of a cycle for which alone several wait, and the collective where they do."""
+    inside = {*end.ranks}
+    made = []
+    for node in end.nodes:
+        late = [rank for rank in missing(job.at, node) if rank in inside]
+        if len(late) == 1 and len(job.there(node)) > 1:
+            made.append((late[0], node))
+    return made[0] if len({rank for rank, _ in made}) == 1 else None

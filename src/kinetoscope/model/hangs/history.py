@@ -1,0 +1,92 @@
+"""Whether a rank has left a call out: by what it called before, or by what others call at the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.arrays import Int64s
+
+Signature = tuple[Any, ...]
+
+OF_A_CALL: Final = ("name", "input_sizes", "output_sizes", "types", "line")
+"""What calls of one place in a program have in common."""
+
+LONGEST: Final = 400
+"""Calls back to which a rank is compared with its own past."""
+
+CONTEXT: Final = 4
+"""Calls that must agree before one that was left out: chance makes fewer agree."""
+
+
+def in_group(calls: pl.DataFrame, rank: int, group: str) -> dict[int, Signature]:
+    """Signatures of what a rank has called in a group, by number."""
+    rows = calls.filter((pl.col("rank") == rank) & (pl.col("group") == group) & ~pl.col("is_p2p")).sort("order")
+    made: dict[int, Signature] = {}
+    for seq, *values in rows.select("seq", *OF_A_CALL).iter_rows():
+        made[seq] = made.get(seq, ()) + tuple(values)
+    return made
+
+
+def shifted(own: Mapping[int, Signature], other: Mapping[int, Signature]) -> tuple[int, int] | None:
+    """The number from which on a rank calls what another calls one later (1) or earlier (-1); None if it does not.
+
+    All that both have recorded before is the same, and at least two differ from there on: one that differs is no shift.
+    """
+    both = sorted(own.keys() & other.keys())
+    first = next((seq for seq in both if own[seq] != other[seq]), None)
+    if first is None or first == both[0]:
+        return None
+    for by in (1, -1):
+        later = [seq for seq in own if seq >= first + (by < 0) and seq + by in other]
+        if len(later) > 1 and all(own[seq] == other[seq + by] for seq in later):
+            return first, by
+    return None
+
+
+def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None:
+    """The call that a rank has left out, as one of its past; None if its calls agree with its past, or with none of it.
+
+    Its last calls, to the one of the order `until`, are held against each stretch of its past that ends with the same
+    call: as they are, and with one call of the past left out. That one counts if more agree so than with any stretch
+    as it is.
+    """
+    rows = calls.filter((pl.col("rank") == rank) & (pl.col("order") <= until)).sort("order")
+    codes = rows.select(pl.struct("group", "is_p2p", "peer", *OF_A_CALL).rank("dense"))
+    own = codes.to_series().to_numpy().astype(np.int64)
+    end = len(own) - 1
+    plain, best, place = 0, 0, -1
+    for past in np.flatnonzero(own[:-1] == own[-1]).tolist() if len(own) else ():
+        same = _agree(own, end, past)
+        plain = max(plain, same)
+        before = past - same - 1
+        if before < 0 or end - same < 0:
+            continue
+        more = _agree(own, end - same, before)
+        if more >= CONTEXT and same + more > best:
+            best, place = same + more, past - same
+    # The stretch as it is must break where the call is missing, else the past is only of different kinds.
+    return rows.row(place, named=True) if best >= plain + CONTEXT else None
+
+
+def _agree(own: Int64s, one: int, other: int) -> int:
+    """How many calls agree, backwards from two places, both included."""
+    length = min(one, other, LONGEST) + 1
+    differ = own[one - length + 1 : one + 1] != own[other - length + 1 : other + 1]
+    return int(length if not differ.any() else np.argmax(differ[::-1]))
+
+
+def knows(calls: pl.DataFrame, row: Mapping[str, Any]) -> bool:
+    """A rank has called the same before, in the same group."""
+    past = calls.filter(
+        (pl.col("rank") == row["rank"]) & (pl.col("group") == row["group"]) & (pl.col("order") < row["order"])
+    )
+    return any(values == tuple(row[name] for name in OF_A_CALL) for values in past.select(OF_A_CALL).iter_rows())
+
+
+def last_order(rows: Sequence[Mapping[str, Any]]) -> int:
+    """The order of the last of some calls; -1 of none."""
+    return max((int(row["order"]) for row in rows), default=-1)
