@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from kinetoscope.model.hangs.evidence import Evidence, Reason
+from kinetoscope.model.hangs.evidence import HangEvidence, Reason
 from kinetoscope.model.hangs.history import last_order, omitted
 from kinetoscope.model.hangs.standing import Node
 from kinetoscope.model.hangs.waits import End, missing, waits_for_peer
 
 
-def of_cycle(job: Evidence, end: End) -> Reason:
+def of_cycle(job: HangEvidence, end: End) -> Reason:
     """Why ranks wait for each other: one has left a call out, or they call in another order."""
     steps = _steps(job, end)
     cycle = tuple((rank, row["group"], int(row["seq"]), other) for rank, row, other in steps)
@@ -54,7 +54,7 @@ def _about(row: Mapping[str, Any]) -> tuple[Node | None, Mapping[str, Any] | Non
     return (None, row) if row["is_p2p"] else ((row["number"], row["seq"]), None)
 
 
-def _steps(job: Evidence, end: End) -> list[tuple[int, dict[str, Any], int]]:
+def _steps(job: HangEvidence, end: End) -> list[tuple[int, dict[str, Any], int]]:
     """A cycle among the ranks of an end: each with the call it is at and one rank that it waits for."""
     inside = {*end.ranks}
     order: list[int] = []
@@ -67,7 +67,7 @@ def _steps(job: Evidence, end: End) -> list[tuple[int, dict[str, Any], int]]:
     return [steps[each] for each in order[order.index(rank) :]]
 
 
-def _step(job: Evidence, rank: int, inside: set[int]) -> tuple[int, dict[str, Any], int]:
+def _step(job: HangEvidence, rank: int, inside: set[int]) -> tuple[int, dict[str, Any], int]:
     rows, node = job.at.at[rank], job.at.node(rank)
     if node is not None:
         return rank, rows[0], next(each for each in missing(job.at, node) if each in inside)
@@ -75,14 +75,14 @@ def _step(job: Evidence, rank: int, inside: set[int]) -> tuple[int, dict[str, An
     return rank, row, int(row["to"])
 
 
-def _is_called(job: Evidence, row: Mapping[str, Any], rank: int) -> bool:
+def _is_called(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
     """A rank has called what another waits for, after what it is at."""
     if row["is_p2p"]:
         return bool(job.at.peer_rows(dict(row)))
     return rank in job.at.came[row["number"], row["seq"]]
 
 
-def _alone(job: Evidence, end: End) -> tuple[int, Node] | None:
+def _alone(job: HangEvidence, end: End) -> tuple[int, Node] | None:
     """The only rank of a cycle for which alone several wait, and the collective where they do."""
     inside = {*end.ranks}
     made = []

@@ -40,7 +40,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class HangEvidence:
     """What is known of a job.
 
     Attributes:
@@ -72,17 +72,17 @@ class Evidence:
         return min(int(row["created"]) for rows in self.there(node).values() for row in rows)
 
 
-def evidence(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> Evidence:
+def evidence(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> HangEvidence:
     """What tables as in `records` say of a job."""
     calls = of_one_state(calls.with_row_index("row"))
     at = standing(calls, groups, hosts)
-    job = Evidence(calls, at, pace(calls, hosts), {})
+    job = HangEvidence(calls, at, pace(calls, hosts), {})
     at = replace(at, stale=at.stale | {*_of_before(job)})
     job = replace(job, at=at)
     return replace(job, broken=dict(_broken(job)))
 
 
-def _of_before(job: Evidence) -> Iterable[int]:
+def _of_before(job: HangEvidence) -> Iterable[int]:
     """Ranks whose records are older than what the others wait for, so that they may have gone on since."""
     written = {rank: host["written"] for rank, host in job.at.hosts.items() if host["written"] is not None}
     for node in job.at.came:
@@ -104,7 +104,7 @@ def _of_before(job: Evidence) -> Iterable[int]:
                 yield rank
 
 
-def _broken(job: Evidence) -> Iterable[tuple[Node, Differing]]:
+def _broken(job: HangEvidence) -> Iterable[tuple[Node, Differing]]:
     for node in job.at.came:
         group, there = job.at.groups[node[0]], job.there(node)
         lists = {text: tuple(rank for rank in ranks if rank in there) for text, ranks in group.lists.items()}

@@ -10,7 +10,7 @@ import polars as pl
 
 
 @dataclass(frozen=True)
-class ProcessGroup:
+class MemberGroup:
     """A process group of the job.
 
     Attributes:
@@ -26,7 +26,7 @@ class ProcessGroup:
     lists: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-def process_groups(groups: pl.DataFrame, ranks: Iterable[int]) -> tuple[pl.DataFrame, tuple[ProcessGroup, ...]]:
+def process_groups(groups: pl.DataFrame, ranks: Iterable[int]) -> tuple[pl.DataFrame, tuple[MemberGroup, ...]]:
     """The groups of a job, and which one each rank means by a key.
 
     Args:
@@ -41,7 +41,7 @@ def process_groups(groups: pl.DataFrame, ranks: Iterable[int]) -> tuple[pl.DataF
     by_name: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = defaultdict(list)
     for name, members, reporting in alike.iter_rows():
         by_name[name].append((tuple(members or ()), tuple(reporting)))
-    made: list[ProcessGroup] = []
+    made: list[MemberGroup] = []
     meant: list[tuple[int, str, int]] = []
     for name, forms in by_name.items():
         for group, reporting in _of_one_name(name, forms, tuple(ranks)):
@@ -63,7 +63,7 @@ def _one_form(keys: pl.Series) -> pl.Series:
 
 def _of_one_name(
     name: str, forms: list[tuple[tuple[int, ...], tuple[int, ...]]], world: tuple[int, ...]
-) -> list[tuple[ProcessGroup, tuple[int, ...]]]:
+) -> list[tuple[MemberGroup, tuple[int, ...]]]:
     """Groups of one name, each with the ranks that mean it."""
     unknown = tuple(sorted(rank for members, reporting in forms if not members for rank in reporting))
     parted: list[list[tuple[tuple[int, ...], tuple[int, ...]]]] = []
@@ -79,11 +79,11 @@ def _of_one_name(
         unknown = tuple(rank for rank in unknown if rank not in members)
         lists = {", ".join(map(str, each)): tuple(sorted(reporting)) for each, reporting in part}
         reporting = tuple(rank for _, each in part for rank in each)
-        made.append((ProcessGroup(name, members, True, lists if len(part) > 1 else {}), reporting + silent))
+        made.append((MemberGroup(name, members, True, lists if len(part) > 1 else {}), reporting + silent))
     if unknown:
         # torch gives the first group this name and all ranks; who else has a group is known only by its calls.
         everyone = name.partition(":")[2] in ("0", "0 (default_pg)")
-        made.append((ProcessGroup(name, world if everyone else unknown, False), unknown))
+        made.append((MemberGroup(name, world if everyone else unknown, False), unknown))
     return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kinetoscope.model.hangs.comparing import ROOTED, differing_pair
 from kinetoscope.model.hangs.cycles import of_cycle, unmatched
-from kinetoscope.model.hangs.evidence import Evidence, Reason
+from kinetoscope.model.hangs.evidence import HangEvidence, Reason
 from kinetoscope.model.hangs.history import in_group, last_order, omitted, shifted
 from kinetoscope.model.hangs.hosts import host_cause
 from kinetoscope.model.hangs.pace import lateness
@@ -19,7 +19,7 @@ COMPARED = 4
 """Ranks of which the past is looked at, where several differ."""
 
 
-def reason(job: Evidence, end: End) -> Reason:
+def reason(job: HangEvidence, end: End) -> Reason:
     """Why the ranks of an end do not go on."""
     if end.nodes and len(end.ranks) == 0:
         return _of_difference(job, end.nodes[0]) if end.nodes[0] in job.broken else _of_meeting(job, end.nodes[0])
@@ -29,7 +29,7 @@ def reason(job: Evidence, end: End) -> Reason:
     return _of_pair(job, rank) if rank in job.at.at and rank not in job.at.stale else _of_missing(job, rank, end)
 
 
-def _of_difference(job: Evidence, node: Node) -> Reason:
+def _of_difference(job: HangEvidence, node: Node) -> Reason:
     """Ranks that meet in one collective do not call the same."""
     parts, there = job.broken[node], job.there(node)
     made = Reason(parts.cause, "sure", parts.ranks, node, differs=parts.by_value)
@@ -42,7 +42,7 @@ def _of_difference(job: Evidence, node: Node) -> Reason:
     return made
 
 
-def _has_skipped(job: Evidence, rank: int, node: Node, *, is_even: bool) -> bool:
+def _has_skipped(job: HangEvidence, rank: int, node: Node, *, is_even: bool) -> bool:
     """A rank has left out a call before it came to a collective, by its own past or by what others called by number."""
     until = last_order(job.at.came[node].get(rank, []))
     if omitted(job.calls, rank, until) is not None:
@@ -50,7 +50,7 @@ def _has_skipped(job: Evidence, rank: int, node: Node, *, is_even: bool) -> bool
     return not is_even and (_shift(job, rank, node) or (0, 0))[1] == 1
 
 
-def _shift(job: Evidence, rank: int, node: Node) -> tuple[int, int] | None:
+def _shift(job: HangEvidence, rank: int, node: Node) -> tuple[int, int] | None:
     """The number from which on the calls of a rank in a group are one off those of another."""
     others = [each for each in job.there(node) if each != rank]
     own = in_group(job.calls, rank, job.at.groups[node[0]].key)
@@ -58,7 +58,7 @@ def _shift(job: Evidence, rank: int, node: Node) -> tuple[int, int] | None:
     return next((off for off in offs if off is not None), None) if offs and None not in offs else None
 
 
-def _of_meeting(job: Evidence, node: Node) -> Reason:
+def _of_meeting(job: HangEvidence, node: Node) -> Reason:
     """All have come to a collective, with the same, and it does not end."""
     there = job.there(node)
     states = {rank: rows[-1]["state"] for rank, rows in there.items()}
@@ -74,7 +74,7 @@ def _of_meeting(job: Evidence, node: Node) -> Reason:
     return Reason("device or network", "likely" if len(open_) < len(there) or not waiting else "guess", open_, node)
 
 
-def _of_pair(job: Evidence, rank: int) -> Reason:
+def _of_pair(job: HangEvidence, rank: int) -> Reason:
     """A rank is at a send or receive whose other end is there, too."""
     for row in job.at.at[rank]:
         others = job.at.peer_rows(row)
@@ -89,7 +89,7 @@ def _of_pair(job: Evidence, rank: int) -> Reason:
     return Reason("unknown", "guess", (rank,), row=job.at.at[rank][0])
 
 
-def _of_missing(job: Evidence, rank: int, end: End) -> Reason:
+def _of_missing(job: HangEvidence, rank: int, end: End) -> Reason:
     """A rank waits for nothing that is recorded, and others wait for it."""
     nodes = [each for each in end.last if isinstance(each, tuple)]
     rows: list[dict[str, Any]] = [each for each in end.last if isinstance(each, dict)]
@@ -114,7 +114,7 @@ def _of_missing(job: Evidence, rank: int, end: End) -> Reason:
     return Reason("missing rank", "sure" if is_proven else "likely", (rank,), node, row)
 
 
-def _of_past(job: Evidence, rank: int, node: Node | None) -> Reason | None:
+def _of_past(job: HangEvidence, rank: int, node: Node | None) -> Reason | None:
     """The rank has left out a call before, or has made one more; what it waits for since shows only now."""
     own = job.calls.filter(job.calls["rank"] == rank)["order"].max()
     if isinstance(own, int) and omitted(job.calls, rank, own) is not None:
@@ -125,7 +125,7 @@ def _of_past(job: Evidence, rank: int, node: Node | None) -> Reason | None:
     return Reason("skipped call" if shift[1] == 1 else "different collective", "likely", (rank,), (node[0], shift[0]))
 
 
-def _is_slow(job: Evidence, rank: int, node: Node | None, begun: int) -> bool:
+def _is_slow(job: HangEvidence, rank: int, node: Node | None, begun: int) -> bool:
     """A rank still moves: it has shown something since others wait, or is as late as it always is."""
     if job.pace.stands(rank) is not False:
         return False
@@ -135,7 +135,7 @@ def _is_slow(job: Evidence, rank: int, node: Node | None, begun: int) -> bool:
     return late is not None and late >= CLOCKS
 
 
-def _seen(job: Evidence, rank: int) -> int:
+def _seen(job: HangEvidence, rank: int) -> int:
     host = job.at.hosts.get(rank)
     written = host["written"] if host else None
     return int(written) - job.pace.quiet[rank] if written is not None and rank in job.pace.quiet else 0

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.model.hangs.members import ProcessGroup, process_groups
+from kinetoscope.model.hangs.members import MemberGroup, process_groups
 
 MEETING: Final = frozenset(
     {
@@ -55,7 +55,7 @@ class Standing:
     """
 
     ranks: tuple[int, ...]
-    groups: tuple[ProcessGroup, ...]
+    groups: tuple[MemberGroup, ...]
     at: dict[int, list[dict[str, Any]]]
     came: dict[Node, dict[int, list[dict[str, Any]]]]
     open_peers: dict[tuple[int, int, int, str], list[dict[str, Any]]]
@@ -159,6 +159,6 @@ def of_one_state(calls: pl.DataFrame) -> pl.DataFrame:
     return joined.filter((pl.col("name") != "coalesced") | alone).drop("whole")
 
 
-def _peer(group: ProcessGroup, row: dict[str, Any]) -> int | None:
+def _peer(group: MemberGroup, row: dict[str, Any]) -> int | None:
     peer = row["peer"]
     return group.ranks[peer] if peer is not None and 0 <= peer < len(group.ranks) else None

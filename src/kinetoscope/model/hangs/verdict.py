@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 import polars as pl
 
-from kinetoscope.model.hangs.evidence import Evidence, Reason, evidence
+from kinetoscope.model.hangs.evidence import HangEvidence, Reason, evidence
 from kinetoscope.model.hangs.hosts import host_cause
 from kinetoscope.model.hangs.reasons import merged, reason
 from kinetoscope.model.hangs.standing import CLOCKS
@@ -117,7 +117,7 @@ def _first(verdict: Verdict) -> tuple[bool, int, int]:
     return is_guess, -len(verdict.waiting), CAUSES.index(verdict.cause)
 
 
-def _no_hang(job: Evidence) -> Verdict:
+def _no_hang(job: HangEvidence) -> Verdict:
     """Nobody waits for what does not come."""
     if not job.at.recorded:
         return Verdict("unknown", "guess")
@@ -130,7 +130,7 @@ def _no_hang(job: Evidence) -> Verdict:
     return Verdict("no hang", "likely")
 
 
-def _verdict(job: Evidence, calls: pl.DataFrame, why: Reason, waiting: tuple[int, ...]) -> Verdict:
+def _verdict(job: HangEvidence, calls: pl.DataFrame, why: Reason, waiting: tuple[int, ...]) -> Verdict:
     """A reason, with the calls that show it."""
     rows = [row for each in job.there(why.node).values() for row in each] if why.node in job.at.came else []
     rows += [] if why.row is None else [dict(why.row)]
@@ -157,7 +157,7 @@ def _verdict(job: Evidence, calls: pl.DataFrame, why: Reason, waiting: tuple[int
     )
 
 
-def _line_of(job: Evidence, ranks: Iterable[int]) -> str:
+def _line_of(job: HangEvidence, ranks: Iterable[int]) -> str:
     """The line where ranks are: of the host, else of the call they are at, else of their last one."""
     hosts = [job.at.hosts[rank]["line"] for rank in ranks if rank in job.at.hosts]
     if common := _common(hosts):
@@ -173,7 +173,7 @@ def _common(lines: Iterable[str | None]) -> str:
     return counts.most_common(1)[0][0] if counts else ""
 
 
-def _waited(job: Evidence, rows: Iterable[Mapping[str, Any]]) -> int | None:
+def _waited(job: HangEvidence, rows: Iterable[Mapping[str, Any]]) -> int | None:
     """How long one of some calls has waited by its own clock, else by that of others if they are far apart, ns."""
     open_ = [row for row in rows if row["state"] != "completed"]
     own = {rank: host["written"] for rank, host in job.at.hosts.items() if host["written"] is not None}
