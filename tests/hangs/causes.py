@@ -199,14 +199,17 @@ def _one_end(kind: str, cause: str) -> Callable[[Program, random.Random], Plante
 
     def plant(program: Program, rng: random.Random) -> Planted:
         shape = program.shape
-        rank = rng.choice(
-            [rank for rank in range(shape.world) if any(op.name == kind for op in program.ops[rank])]
-        )
+        rank = rng.choice([rank for rank in range(shape.world) if any(op.name == kind for op in program.ops[rank])])
         at = place_of(program, rank, rng, "pp", kind)
         ops = program.of(rank)
         peer = shape.members("pp", rank)[ops[at].peer]
         del ops[at]
-        return Planted((cause,), (rank,), (peer,), may_be=("order of groups", "missing rank", "unmatched send", "unmatched receive"))
+        return Planted(
+            (cause,),
+            (rank,),
+            (peer,),
+            may_be=("order of groups", "missing rank", "unmatched send", "unmatched receive"),
+        )
 
     return plant
 

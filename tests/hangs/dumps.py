@@ -236,4 +236,3 @@ def _groups(rank: int, dump: Mapping[str, Any], rows: list[tuple[Any, ...]]) -> 
         ends = (max(seqs, default=None), max(done, default=None), min(seqs, default=None))
         made.append((rank, key, config["desc"], "nccl", ranks, *ends))
     return made
-

@@ -149,7 +149,9 @@ def _step(shape: Shape, stage: int, step: int, timings: list[int]) -> list[Op]:
         before, after = (stage - 1, stage + 1) if forward else (stage + 1, stage - 1)
         for _ in range(shape.microbatches):
             if 0 <= before < shape.pp:
-                ops.append(Op("call", "pp", "recv", (), act, "BFloat16", line, before, is_coalesced=shape.has_coalesced))
+                ops.append(
+                    Op("call", "pp", "recv", (), act, "BFloat16", line, before, is_coalesced=shape.has_coalesced)
+                )
             for layer in range(shape.layers):
                 ops.append(Op("compute", time=timings[1]))
                 ops.append(Op("call", "tp", "all_reduce", act, act, "BFloat16", line + 1))
@@ -157,7 +159,9 @@ def _step(shape: Shape, stage: int, step: int, timings: list[int]) -> list[Op]:
                     split = ((shape.size // 2, 64),)
                     ops.append(Op("call", "ep", "all_to_all", split, split, "BFloat16", line + 2))
             if 0 <= after < shape.pp:
-                ops.append(Op("call", "pp", "send", act, (), "BFloat16", line + 3, after, is_coalesced=shape.has_coalesced))
+                ops.append(
+                    Op("call", "pp", "send", act, (), "BFloat16", line + 3, after, is_coalesced=shape.has_coalesced)
+                )
     for bucket, width in enumerate((32, 16, 8)):
         whole = ((width * shape.size * shape.dp,),)
         part = ((width * shape.size,),)

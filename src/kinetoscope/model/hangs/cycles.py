@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason
-from kinetoscope.model.hangs.history import last_order, omitted
+from kinetoscope.model.hangs.history import in_group, last_order, omitted, shifted
 from kinetoscope.model.hangs.standing import Node
-from kinetoscope.model.hangs.waits import End, missing, waits_for_peer
+from kinetoscope.model.hangs.waits import End, Vertex, components, edges_of, missing, waits_for_peer
 
 
 def of_cycle(job: HangEvidence, end: End) -> Reason:
@@ -20,12 +20,12 @@ def of_cycle(job: HangEvidence, end: End) -> Reason:
     later = [_is_called(job, row, other) for _, row, other in steps]
     first = min((row for _, row, _ in steps), key=lambda row: row["created"])
     made = Reason("order of groups", "sure", ranks, *_about(first), cycle=cycle)
-    if all(later):
+    if all(later) and all(_is_proven(job, row, other) for _, row, other in steps):
         return made
     made = replace(made, certainty="likely")
-    waits = [(row, other) for (_, row, other), is_called in zip(steps, later, strict=True) if not is_called]
+    waits = [(row, other) for _, row, other in steps]
     for row, rank in waits:
-        if (gone := omitted(job.calls, rank, last_order(job.at.at[rank]))) is not None:
+        if (gone := _gone(job, rank)) is not None:
             if row["line"] is not None and row["line"] == job.at.at[rank][0]["line"]:
                 continue  # one line that calls both, as in a loop over groups: their order is another
             return replace(
@@ -35,14 +35,33 @@ def of_cycle(job: HangEvidence, end: End) -> Reason:
                 node=_about(row)[0],
                 row=_about(row)[1],
             )
-    alone = _alone(job, end)
+    alone = _alone(job, end, ranks)
     if alone is not None and not any(row["is_p2p"] for _, row, _ in steps):
         return replace(made, cause="skipped call", certainty="guess", ranks=(alone[0],), node=alone[1], row=None)
+    waits = [wait for wait, is_called in zip(waits, later, strict=True) if not is_called]
     p2p = [(row, rank) for row, rank in waits if row["is_p2p"]]
     if len(p2p) == 1 and len(waits) == 1:
         row, rank = p2p[0]
         return replace(made, cause=unmatched(row), ranks=(rank,), node=None, row=row)
     return made
+
+
+def _gone(job: HangEvidence, rank: int) -> dict[str, Any] | None:
+    """The call that a rank has left out before the one that it is at, or before one that its host has called since."""
+    last = job.calls.filter(job.calls["rank"] == rank)["order"].max()
+    return omitted(job.calls, rank, last_order(job.at.at[rank])) or (
+        omitted(job.calls, rank, last) if isinstance(last, int) else None
+    )
+
+
+def _is_proven(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
+    """What a rank has called later is what the other waits for: the calls around it are others, so that no shift is hidden."""
+    if row["is_p2p"]:
+        return False
+    own, other = (in_group(job.calls, each, row["group"]) for each in (rank, row["rank"]))
+    seq = row["seq"]
+    near = [each.get(seq + by) for each in (own, other) for by in (-1, 1)]
+    return own[seq] == other[seq] and own[seq] not in near and shifted(own, other) is None
 
 
 def unmatched(row: Mapping[str, Any]) -> Literal["unmatched send", "unmatched receive"]:
@@ -82,12 +101,14 @@ def _is_called(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
     return rank in job.at.came[row["number"], row["seq"]]
 
 
-def _alone(job: HangEvidence, end: End) -> tuple[int, Node] | None:
-    """The only rank of a cycle for which alone several wait, and the collective where they do."""
-    inside = {*end.ranks}
+def _alone(job: HangEvidence, end: End, ranks: tuple[int, ...]) -> tuple[int, Node] | None:
+    """The only rank without which there were no cycle, and the first collective that waits for it."""
+    inside: set[Vertex] = {*end.ranks, *end.nodes}
+    edges = {vertex: others for vertex, others in edges_of(job.at, job.broken).items() if vertex in inside}
     made = []
-    for node in end.nodes:
-        late = [rank for rank in missing(job.at, node) if rank in inside]
-        if len(late) == 1 and len(job.there(node)) > 1:
-            made.append((late[0], node))
-    return made[0] if len({rank for rank, _ in made}) == 1 else None
+    for rank in ranks:
+        rest = {at: [to for to in others if to in edges and to != rank] for at, others in edges.items() if at != rank}
+        if len(made) < 2 and all(len(part) == 1 for part in components(rest)):
+            made.append(rank)
+    nodes = [node for node in end.nodes if len(made) == 1 and made[0] in missing(job.at, node)]
+    return (made[0], min(nodes, key=job.begun)) if nodes else None

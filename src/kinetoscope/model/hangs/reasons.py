@@ -99,12 +99,13 @@ def _of_missing(job: HangEvidence, rank: int, end: End) -> Reason:
     by_host = host_cause(host)
     if rank not in job.at.recorded:
         return Reason("rank ended", "sure" if host and host["ended"] else "guess", (rank,), node, row)
+    begun = job.begun(node) if node is not None else row["created"] if row else 0
+    is_slow = by_host is None and job.moves is not None and _is_slow(job, rank, node, begun)
     if rank in job.at.stale:
-        return Reason("missing rank", "guess", (rank,), node, row)
+        return Reason("slow rank" if is_slow else "missing rank", "likely" if is_slow else "guess", (rank,), node, row)
     if (early := _of_past(job, rank, node)) is not None:
         return replace(early, row=row)
-    begun = job.begun(node) if node is not None else row["created"] if row else 0
-    if by_host is None and job.moves is not None and _is_slow(job, rank, node, begun):
+    if is_slow:
         return Reason("slow rank", "likely", (rank,), node, row)
     is_proven = job.pace.stands(rank) is True
     if by_host is not None:

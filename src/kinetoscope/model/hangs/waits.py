@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinetoscope.model.hangs.standing import Node, Standing
+from kinetoscope.model.hangs.standing import MEETING, Node, Standing
 
 Vertex = int | Node
 """A rank, or a collective that ranks are at."""
@@ -34,6 +34,10 @@ def missing(standing: Standing, node: Node) -> list[int]:
     """Members that have not come to a collective."""
     number, seq = node
     called = standing.has_called
+    if any(
+        row["state"] == "completed" and row["name"] in MEETING for rows in standing.came[node].values() for row in rows
+    ):
+        return []
     return [
         rank
         for rank in standing.groups[number].ranks
@@ -48,7 +52,7 @@ def ends(standing: Standing, broken: Collection[Node]) -> list[End]:
         standing: where the ranks are.
         broken: collectives that cannot end, whoever comes: ranks that are in them wait for nothing else.
     """
-    edges = _edges(standing, broken)
+    edges = edges_of(standing, broken)
     back: dict[Vertex, list[Vertex]] = defaultdict(list)
     for vertex, others in edges.items():
         for other in others:
@@ -56,7 +60,8 @@ def ends(standing: Standing, broken: Collection[Node]) -> list[End]:
     made = []
     for part in components(edges):
         inside = {*part}
-        if any(other not in inside for vertex in part for other in edges[vertex]):
+        # A cycle never ends, whatever else its ranks wait for.
+        if len(part) == 1 and edges[part[0]]:
             continue
         ranks = tuple(sorted(vertex for vertex in part if isinstance(vertex, int)))
         before = {vertex for vertex in _reach(part, back) if vertex not in inside}
@@ -67,7 +72,8 @@ def ends(standing: Standing, broken: Collection[Node]) -> list[End]:
     return made
 
 
-def _edges(standing: Standing, broken: Collection[Node]) -> dict[Vertex, list[Vertex]]:
+def edges_of(standing: Standing, broken: Collection[Node]) -> dict[Vertex, list[Vertex]]:
+    """Whom each rank waits for: collectives, and the other ends of sends and receives; and ranks that these wait for."""
     edges: dict[Vertex, list[Vertex]] = {rank: [] for rank in standing.ranks}
     for rank, rows in standing.at.items():
         if rank in standing.stale:
