@@ -143,7 +143,7 @@ def other_root(program: Program, rng: random.Random) -> Planted:
     at = place_of(program, rank, rng, "dp", "broadcast")
     ops = program.of(rank)
     ops[at] = replace(ops[at], root=1)
-    return Planted(("different root",), ())
+    return Planted(("different root",), (), program.shape.members("dp", rank))
 
 
 def other_members(program: Program, rng: random.Random) -> Planted:
@@ -224,7 +224,9 @@ def dead_link(program: Program, rng: random.Random) -> Planted:
         group = machine.of[dim][rank]
         machine.fault = lambda calls: {call.rank for call in calls} if _is(calls, group, seq) else set()
 
-    return Planted(("device or network",), (rank,), program.shape.members(dim, rank), change=change)
+    return Planted(
+        ("device or network",), (rank,), program.shape.members(dim, rank), may_be=("different root",), change=change
+    )
 
 
 def slow_link(program: Program, rng: random.Random) -> Planted:
@@ -237,7 +239,7 @@ def slow_link(program: Program, rng: random.Random) -> Planted:
         group = machine.of[dim][rank]
         machine.fault = lambda calls: {rank} if _is(calls, group, seq) else set()
 
-    return Planted(("device or network",), (rank,), change=change)
+    return Planted(("device or network",), (rank,), may_be=("different root",), change=change)
 
 
 def stuck_kernel(program: Program, rng: random.Random) -> Planted:
@@ -277,7 +279,7 @@ def evaluating(program: Program, rng: random.Random) -> Planted:
         at = program.begins[each][2]
         loop = [Op("host", time=300 * MS), Op("call", "tp", "all_reduce", ((3,),), ((3,),), line=75), Op("sync")]
         ops[at:at] = loop * times
-    return Planted(("slow rank",), ranks[:1], ranks, is_moving=True)
+    return Planted(("slow rank",), ranks, is_moving=True)
 
 
 def all_save(program: Program, rng: random.Random) -> Planted:

@@ -63,6 +63,15 @@ def _is_right(planted: Planted, form: Form, said: Verdict) -> bool:
     named, allowed = {*said.ranks}, {*planted.ranks, *planted.others}
     if said.cause == "rank ended" and said.certainty == "guess":
         allowed |= form.lost
-    if not planted.ranks:
+    if said.certainty == "guess" and said.cause in ("rank ended", "missing rank") and _is_alone(planted, form):
+        return bool(named) and named <= form.lost | form.early
+    if not planted.ranks or (said.cause == "different root" and said.certainty == "guess"):
         return is_cause and not named
     return is_cause and bool(named & {*planted.ranks}) and named <= allowed
+
+
+def _is_alone(planted: Planted, form: Form) -> bool:
+    """The only other rank that it shows at has left no dump, or one of before: nobody can know more than that."""
+    at = {*planted.others} - {*planted.ranks} if planted.ranks else {*planted.others}
+    unknown = form.lost | form.early
+    return bool(at) and len(planted.others) <= 2 and bool(at & unknown)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason
-from kinetoscope.model.hangs.history import in_group, last_order, omitted, shifted
+from kinetoscope.model.hangs.history import in_group, shifted
+from kinetoscope.model.hangs.omissions import left_out, omission
 from kinetoscope.model.hangs.standing import Node
 from kinetoscope.model.hangs.waits import End, Vertex, components, edges_of, missing, waits_for_peer
 
@@ -25,12 +26,12 @@ def of_cycle(job: HangEvidence, end: End) -> Reason:
     made = replace(made, certainty="likely")
     waits = [(row, other) for _, row, other in steps]
     for row, rank in waits:
-        if (gone := _gone(job, rank)) is not None:
+        if (gone := left_out(job, rank)) is not None:
             if row["line"] is not None and row["line"] == job.at.at[rank][0]["line"]:
                 continue  # one line that calls both, as in a loop over groups: their order is another
             return replace(
                 made,
-                cause=unmatched(row) if row["is_p2p"] and gone["is_p2p"] else "skipped call",
+                cause=omission(gone),
                 ranks=(rank,),
                 node=_about(row)[0],
                 row=_about(row)[1],
@@ -46,16 +47,8 @@ def of_cycle(job: HangEvidence, end: End) -> Reason:
     return made
 
 
-def _gone(job: HangEvidence, rank: int) -> dict[str, Any] | None:
-    """The call that a rank has left out before the one that it is at, or before one that its host has called since."""
-    last = job.calls.filter(job.calls["rank"] == rank)["order"].max()
-    return omitted(job.calls, rank, last_order(job.at.at[rank])) or (
-        omitted(job.calls, rank, last) if isinstance(last, int) else None
-    )
-
-
 def _is_proven(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
-    """What a rank has called later is what the other waits for: the calls around it are others, so that no shift is hidden."""
+    """What a rank has called later is what the other waits for: calls around it differ, so that no shift is hidden."""
     if row["is_p2p"]:
         return False
     own, other = (in_group(job.calls, each, row["group"]) for each in (rank, row["rank"]))

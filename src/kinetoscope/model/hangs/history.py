@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.model.hangs.comparing import UNEVEN
 
 Signature = tuple[Any, ...]
 
@@ -22,12 +23,22 @@ CONTEXT: Final = 4
 """Calls that must agree before one that was left out: chance makes fewer agree."""
 
 
+OWN_SIZES: Final = ("gather", "scatter", *UNEVEN)
+"""How names begin of collectives whose sizes are another matter on each rank, or in each step."""
+
+
+def signature(row: Mapping[str, Any]) -> Signature:
+    """What calls of one place in a program have in common, on all ranks."""
+    sizes = (None, None) if row["name"].startswith(OWN_SIZES) else (row["input_sizes"], row["output_sizes"])
+    return row["name"], *sizes, row["types"], row["line"]
+
+
 def in_group(calls: pl.DataFrame, rank: int, group: str) -> dict[int, Signature]:
     """Signatures of what a rank has called in a group, by number."""
     rows = calls.filter((pl.col("rank") == rank) & (pl.col("group") == group) & ~pl.col("is_p2p")).sort("order")
     made: dict[int, Signature] = {}
-    for seq, *values in rows.select("seq", *OF_A_CALL).iter_rows():
-        made[seq] = made.get(seq, ()) + tuple(values)
+    for row in rows.select("seq", *OF_A_CALL).iter_rows(named=True):
+        made[row["seq"]] = made.get(row["seq"], ()) + signature(row)
     return made
 
 
@@ -55,15 +66,23 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
     as it is.
     """
     rows = calls.filter((pl.col("rank") == rank) & (pl.col("order") <= until)).sort("order")
-    codes = rows.select(pl.struct("group", "is_p2p", "peer", *OF_A_CALL).rank("dense"))
+    sizes = [
+        pl.when(pl.col("name").str.contains(f"^({'|'.join(OWN_SIZES)})")).then(None).otherwise(pl.col(each)).alias(each)
+        for each in ("input_sizes", "output_sizes")
+    ]
+    codes = rows.with_columns(sizes).select(pl.struct("group", "is_p2p", "peer", *OF_A_CALL).rank("dense"))
     own = codes.to_series().to_numpy().astype(np.int64)
-    end = len(own) - 1
+    # What it has never called before has no past to be held against.
+    again = np.flatnonzero(np.isin(np.arange(len(own)), np.unique(own, return_index=True)[1], invert=True))
+    end = int(again[-1]) if len(again) else 0
     plain, best, place = 0, 0, -1
-    for past in np.flatnonzero(own[:-1] == own[-1]).tolist() if len(own) else ():
+    for past in np.flatnonzero(own[:end] == own[end]).tolist() if len(own) else ():
         same = _agree(own, end, past)
         plain = max(plain, same)
         before = past - same - 1
-        if before < 0 or end - same < 0:
+        if same == past + 1 and same > 2 * CONTEXT:
+            return None  # it agrees with its past as far back as that is recorded
+        if before < 0:
             continue
         more = _agree(own, end - same, before)
         if more >= CONTEXT and same + more > best:
@@ -77,14 +96,6 @@ def _agree(own: Int64s, one: int, other: int) -> int:
     length = min(one, other, LONGEST) + 1
     differ = own[one - length + 1 : one + 1] != own[other - length + 1 : other + 1]
     return int(length if not differ.any() else np.argmax(differ[::-1]))
-
-
-def knows(calls: pl.DataFrame, row: Mapping[str, Any]) -> bool:
-    """A rank has called the same before, in the same group."""
-    past = calls.filter(
-        (pl.col("rank") == row["rank"]) & (pl.col("group") == row["group"]) & (pl.col("order") < row["order"])
-    )
-    return any(values == tuple(row[name] for name in OF_A_CALL) for values in past.select(OF_A_CALL).iter_rows())
 
 
 def last_order(rows: Sequence[Mapping[str, Any]]) -> int:

@@ -13,6 +13,9 @@ PAUSES: Final = 3
 SHORTEST: Final = 1_000_000_000
 """Nor does one that has shown nothing for less than a second: watchdogs notice ends as late. In ns."""
 
+LONG: Final = 10
+"""Nor, surely, one that has shown nothing for ten times as long."""
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -20,11 +23,15 @@ class Pace:
 
     Attributes:
         quiet: time of each rank from the last thing seen of it until its records were written, where that is known.
-        usual: a usual long pause of each rank between two calls: the third longest of many.
+        usual: a usual long pause of each rank between two calls: the longest, of many calls the third longest.
     """
 
     quiet: dict[int, int]
     usual: dict[int, int]
+
+    def surely_stands(self, rank: int) -> bool:
+        """A rank has shown nothing for so long that no pause explains it."""
+        return self.quiet.get(rank, 0) > LONG * max(SHORTEST, PAUSES * self.usual.get(rank, 0))
 
     def stands(self, rank: int) -> bool | None:
         """A rank has shown nothing for longer than usual; None where that is unknown."""
@@ -37,7 +44,7 @@ def pace(calls: pl.DataFrame, hosts: pl.DataFrame) -> Pace:
     pauses = pl.col("created").sort().diff().drop_nulls().sort(descending=True)
     of_rank = calls.group_by("rank").agg(
         pl.max_horizontal("created", "started", "completed").max().alias("seen"),
-        pauses.get(pl.min_horizontal(pl.lit(2), pl.len() // 16), null_on_oob=True).fill_null(0).alias("usual"),
+        pauses.get(pl.min_horizontal(pl.lit(2), pl.len() // 200), null_on_oob=True).fill_null(0).alias("usual"),
     )
     joined = hosts.select("rank", "written").join(of_rank, on="rank").drop_nulls(["written", "seen"])
     return Pace(

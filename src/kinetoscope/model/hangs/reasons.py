@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from kinetoscope.model.hangs.comparing import ROOTED, differing_pair
 from kinetoscope.model.hangs.cycles import of_cycle, unmatched
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason
-from kinetoscope.model.hangs.history import in_group, last_order, omitted, shifted
 from kinetoscope.model.hangs.hosts import host_cause
+from kinetoscope.model.hangs.omissions import left_out, omission, shift
 from kinetoscope.model.hangs.pace import lateness
 from kinetoscope.model.hangs.standing import CLOCKS, Node
 from kinetoscope.model.hangs.waits import End
 
 COMPARED = 4
 """Ranks of which the past is looked at, where several differ."""
+
+SMALL = 64
+"""Ranks of a group all of whose pasts are looked at."""
 
 
 def reason(job: HangEvidence, end: End) -> Reason:
@@ -35,27 +38,12 @@ def _of_difference(job: HangEvidence, node: Node) -> Reason:
     made = Reason(parts.cause, "sure", parts.ranks, node, differs=parts.by_value)
     if parts.cause == "different group" or len(parts.ranks) > COMPARED:
         return made
-    is_even = len(parts.ranks) == len(there)
-    skipped = [rank for rank in parts.ranks if _has_skipped(job, rank, node, is_even=is_even)]
-    if len(skipped) in range(1, len(parts.ranks) + (not is_even)):
+    skipped = [rank for rank in parts.ranks if left_out(job, rank) is not None]
+    if not skipped and len(parts.ranks) < len(there):
+        skipped = [rank for rank in parts.ranks if (shift(job, rank, node) or (0, 0))[1] == 1]
+    if skipped and (len(skipped) < len(parts.ranks) or len(parts.ranks) < len(there)):
         return replace(made, cause="skipped call", certainty="likely", ranks=tuple(skipped))
     return made
-
-
-def _has_skipped(job: HangEvidence, rank: int, node: Node, *, is_even: bool) -> bool:
-    """A rank has left out a call before it came to a collective, by its own past or by what others called by number."""
-    until = last_order(job.at.came[node].get(rank, []))
-    if omitted(job.calls, rank, until) is not None:
-        return True
-    return not is_even and (_shift(job, rank, node) or (0, 0))[1] == 1
-
-
-def _shift(job: HangEvidence, rank: int, node: Node) -> tuple[int, int] | None:
-    """The number from which on the calls of a rank in a group are one off those of another."""
-    others = [each for each in job.there(node) if each != rank]
-    own = in_group(job.calls, rank, job.at.groups[node[0]].key)
-    offs = [shifted(own, in_group(job.calls, each, job.at.groups[node[0]].key)) for each in others[:3]]
-    return next((off for off in offs if off is not None), None) if offs and None not in offs else None
 
 
 def _of_meeting(job: HangEvidence, node: Node) -> Reason:
@@ -98,6 +86,9 @@ def _of_missing(job: HangEvidence, rank: int, end: End) -> Reason:
     host = job.at.hosts.get(rank)
     by_host = host_cause(host)
     if rank not in job.at.recorded:
+        near = None if host and host["ended"] else _left_out_beside(job, rank)
+        if near is not None:
+            return Reason(omission(near[1]), "guess", (near[0],), node, row)
         return Reason("rank ended", "sure" if host and host["ended"] else "guess", (rank,), node, row)
     begun = job.begun(node) if node is not None else row["created"] if row else 0
     is_slow = by_host is None and job.moves is not None and _is_slow(job, rank, node, begun)
@@ -107,7 +98,7 @@ def _of_missing(job: HangEvidence, rank: int, end: End) -> Reason:
         return replace(early, row=row)
     if is_slow:
         return Reason("slow rank", "likely", (rank,), node, row)
-    is_proven = job.pace.stands(rank) is True
+    is_proven = job.pace.surely_stands(rank)
     if by_host is not None:
         return Reason(by_host, "sure" if is_proven and host and host["stack"] else "likely", (rank,), node, row)
     if row is not None and _seen(job, rank) > begun + CLOCKS:
@@ -117,13 +108,23 @@ def _of_missing(job: HangEvidence, rank: int, end: End) -> Reason:
 
 def _of_past(job: HangEvidence, rank: int, node: Node | None) -> Reason | None:
     """The rank has left out a call before, or has made one more; what it waits for since shows only now."""
-    own = job.calls.filter(job.calls["rank"] == rank)["order"].max()
-    if isinstance(own, int) and omitted(job.calls, rank, own) is not None:
+    if left_out(job, rank) is not None:
         return Reason("skipped call", "likely", (rank,), node)
-    shift = _shift(job, rank, node) if node is not None else None
-    if shift is None or node is None:
+    off = shift(job, rank, node) if node is not None else None
+    if off is None or node is None:
         return None
-    return Reason("skipped call" if shift[1] == 1 else "different collective", "likely", (rank,), (node[0], shift[0]))
+    return Reason("skipped call" if off[1] == 1 else "different collective", "likely", (rank,), (node[0], off[0]))
+
+
+def _left_out_beside(job: HangEvidence, rank: int) -> tuple[int, Mapping[str, Any]] | None:
+    """A rank that has left out a call of a small group with a rank without records: that one may wait for it there."""
+    for group in job.at.groups:
+        if rank in group.ranks and len(group.ranks) <= SMALL:
+            for each in group.ranks:
+                gone = left_out(job, each) if each in job.at.recorded else None
+                if gone is not None and gone["group"] == group.key:
+                    return each, gone
+    return None
 
 
 def _is_slow(job: HangEvidence, rank: int, node: Node | None, begun: int) -> bool:

@@ -113,7 +113,7 @@ def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
 
 def _first(verdict: Verdict) -> tuple[bool, int, int]:
     """Order: what records show before what a missing record may mean, then by the ranks that wait."""
-    is_guess = verdict.certainty == "guess"
+    is_guess = verdict.certainty == "guess" and verdict.cause in ("rank ended", "missing rank")
     return is_guess, -len(verdict.waiting), CAUSES.index(verdict.cause)
 
 

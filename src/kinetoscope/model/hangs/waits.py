@@ -73,7 +73,7 @@ def ends(standing: Standing, broken: Collection[Node]) -> list[End]:
 
 
 def edges_of(standing: Standing, broken: Collection[Node]) -> dict[Vertex, list[Vertex]]:
-    """Whom each rank waits for: collectives, and the other ends of sends and receives; and ranks that these wait for."""
+    """What each rank waits for: a collective, or the other ends of sends and receives; and whom these wait for."""
     edges: dict[Vertex, list[Vertex]] = {rank: [] for rank in standing.ranks}
     for rank, rows in standing.at.items():
         if rank in standing.stale:

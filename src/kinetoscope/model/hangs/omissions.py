@@ -1,0 +1,73 @@
+"""Which call a rank has left out, held against what the other ranks of its group have called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import polars as pl
+
+from kinetoscope.model.hangs.evidence import HangEvidence
+from kinetoscope.model.hangs.history import Signature, in_group, last_order, omitted, shifted, signature
+from kinetoscope.model.hangs.standing import Node
+
+COMPARED = 3
+"""Ranks of a group that one is compared with."""
+
+
+def left_out(job: HangEvidence, rank: int) -> dict[str, Any] | None:
+    """The call that a rank has left out by its own past: before what it is at, or what its host has called since."""
+    last = job.calls.filter(pl.col("rank") == rank)["order"].max()
+    for until in dict.fromkeys((last_order(job.at.at.get(rank, [])), last if isinstance(last, int) else -1)):
+        gone = omitted(job.calls, rank, until) if until >= 0 else None
+        if gone is not None and _is_missed(job, rank, gone):
+            return gone
+    return None
+
+
+def omission(gone: Mapping[str, Any]) -> Literal["skipped call", "unmatched send", "unmatched receive"]:
+    """What it is that a rank has left a call out: the other end of a receive is a send."""
+    if not gone["is_p2p"]:
+        return "skipped call"
+    return "unmatched send" if gone["name"] == "recv" else "unmatched receive"
+
+
+def shift(job: HangEvidence, rank: int, node: Node) -> tuple[int, int] | None:
+    """The number from which on the calls of a rank in a group are one off those of all others that are compared."""
+    key = job.at.groups[node[0]].key
+    own = in_group(job.calls, rank, key)
+    offs = {shifted(own, in_group(job.calls, each, key)) for each in _others(job, rank, node[0])}
+    return offs.pop() if len(offs) == 1 else None
+
+
+def _others(job: HangEvidence, rank: int, number: int) -> list[int]:
+    """Members of a group that have called the most there."""
+    called = job.at.has_called
+    known = [each for each in job.at.groups[number].ranks if each != rank and each in job.at.recorded]
+    return sorted(known, key=lambda each: -called.get((number, each), 0))[:COMPARED]
+
+
+def _is_missed(job: HangEvidence, rank: int, gone: Mapping[str, Any]) -> bool:
+    """Others have called what a rank seems to have left out: they wait for it, or their numbers are one off since."""
+    number = next(
+        number for number, group in enumerate(job.at.groups) if group.key == gone["group"] and rank in group.ranks
+    )
+    if gone["is_p2p"]:
+        peer = job.at.groups[number].ranks[gone["peer"]]
+        kind, pair = ("recv", (rank, peer)) if gone["name"] == "send" else ("send", (peer, rank))
+        return (number, *pair, kind) in job.at.open_peers or peer not in job.at.recorded
+    own = in_group(job.calls, rank, gone["group"])
+    missed = signature(gone)
+    return all(_fits(own, in_group(job.calls, each, gone["group"]), missed) for each in _others(job, rank, number))
+
+
+def _fits(own: Mapping[int, Signature], other: Mapping[int, Signature], missed: Signature) -> bool:
+    """Calls of two ranks by number fit one of them having left one out: it calls one number earlier what comes after."""
+    first, last = min(own, default=0), max(own, default=0)
+    if last + 1 not in other and all(own[seq] == other.get(seq, own[seq]) for seq in own):
+        return False
+    return any(
+        all(own[seq] == other.get(seq + (seq >= at), own[seq]) for seq in own)
+        for at, call in other.items()
+        if call == missed and first < at <= last + 1 and own.get(at) != missed
+    )
