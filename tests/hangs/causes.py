@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.hangs.machine import Call, Machine
-from tests.hangs.program import MS, S, Op, Program
+from tests.hangs.program import MS, Op, Program
 
 
 @dataclass
@@ -23,6 +23,7 @@ class Planted:
         hosts: what is known of hosts.
         lost: ranks that leave no dump.
         is_moving: the job has not stopped: it is looked at in the middle.
+        at: ranks of the collective that all are in: one without records may as well not have come.
         may_be: said instead if not as sure, where no stack says the line or no past is recorded.
     """
 
@@ -32,6 +33,7 @@ class Planted:
     hosts: dict[int, dict[str, Any]] = field(default_factory=dict)
     lost: tuple[int, ...] = ()
     is_moving: bool = False
+    at: tuple[int, ...] = ()
     may_be: tuple[str, ...] = ()
     change: Callable[[Machine], None] = lambda _: None
 
@@ -122,7 +124,9 @@ def _changed(cause: str, dim: str, name: str, /, **values: Any) -> Callable[[Pro
             more = {side: tuple((each[0] - less, *each[1:]) for each in getattr(ops[at], side)) for side in values}
         ops[at] = replace(ops[at], **more)
         pair = program.shape.members(dim, rank)
-        return Planted((cause,), (rank,), pair if len(pair) == 2 or dim == "pp" else ())
+        if ops[at].is_p2p:
+            pair = (rank, pair[ops[at].peer])
+        return Planted((cause,), (rank,), pair if len(pair) == 2 else ())
 
     return plant
 
@@ -143,7 +147,7 @@ def other_root(program: Program, rng: random.Random) -> Planted:
     at = place_of(program, rank, rng, "dp", "broadcast")
     ops = program.of(rank)
     ops[at] = replace(ops[at], root=1)
-    return Planted(("different root",), (), program.shape.members("dp", rank))
+    return Planted(("different root",), (), at=program.shape.members("dp", rank))
 
 
 def other_members(program: Program, rng: random.Random) -> Planted:
@@ -224,9 +228,8 @@ def dead_link(program: Program, rng: random.Random) -> Planted:
         group = machine.of[dim][rank]
         machine.fault = lambda calls: {call.rank for call in calls} if _is(calls, group, seq) else set()
 
-    return Planted(
-        ("device or network",), (rank,), program.shape.members(dim, rank), may_be=("different root",), change=change
-    )
+    members = program.shape.members(dim, rank)
+    return Planted(("device or network",), (rank,), members, at=members, may_be=("different root",), change=change)
 
 
 def slow_link(program: Program, rng: random.Random) -> Planted:
@@ -249,7 +252,8 @@ def stuck_kernel(program: Program, rng: random.Random) -> Planted:
     at = rng.choice([at for at, op in enumerate(ops) if op.kind == "compute" and at > program.begins[rank][1]])
     ops[at] = replace(ops[at], time=-1)
     after = next(op for op in ops[at:] if op.kind == "call")
-    return Planted(("device or network",), (rank,), program.shape.members(after.dim, rank), may_be=("missing rank",))
+    members = program.shape.members(after.dim, rank)
+    return Planted(("device or network",), (rank,), members, at=members, may_be=("missing rank",))
 
 
 def moving(_: Program, __: random.Random) -> Planted:

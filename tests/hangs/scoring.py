@@ -71,7 +71,7 @@ def _is_right(planted: Planted, form: Form, said: Verdict) -> bool:
 
 
 def _is_alone(planted: Planted, form: Form) -> bool:
-    """The only other rank that it shows at has left no dump, or one of before: nobody can know more than that."""
-    at = {*planted.others} - {*planted.ranks} if planted.ranks else {*planted.others}
+    """A rank that it shows at has left no dump, or one of before, and without it nobody can know more than that."""
     unknown = form.lost | form.early
-    return bool(at) and len(planted.others) <= 2 and bool(at & unknown)
+    pair = {*planted.others} - {*planted.ranks} if len(planted.others) == 2 else set()
+    return bool((pair | {*planted.at}) & unknown)

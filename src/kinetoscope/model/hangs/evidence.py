@@ -100,7 +100,7 @@ def _of_before(job: HangEvidence) -> Iterable[int]:
             continue
         when = max((row["completed"] or begun for row in ended.values()), default=begun)
         for rank in there.keys() - ended.keys():
-            if written.get(rank, 0) < when + CLOCKS or job.pace.stands(rank) is False:
+            if written.get(rank, when + CLOCKS) < when + CLOCKS or job.pace.stands(rank) is False:
                 yield rank
 
 

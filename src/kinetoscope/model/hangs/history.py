@@ -59,7 +59,9 @@ def shifted(own: Mapping[int, Signature], other: Mapping[int, Signature]) -> tup
 
 
 def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None:
-    """The call that a rank has left out, as one of its past; None if its calls agree with its past, or with none of it.
+    """The call that a rank has left out, as one of its past, and `before`: the order of the call that it came before.
+
+    None if its calls agree with its past, or with none of it.
 
     Its last calls, to the one of the order `until`, are held against each stretch of its past that ends with the same
     call: as they are, and with one call of the past left out. That one counts if more agree so than with any stretch
@@ -75,7 +77,7 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
     # What it has never called before has no past to be held against.
     again = np.flatnonzero(np.isin(np.arange(len(own)), np.unique(own, return_index=True)[1], invert=True))
     end = int(again[-1]) if len(again) else 0
-    plain, best, place = 0, 0, -1
+    plain, best, place, gap, enough = 0, 0, -1, -1, 1
     for past in np.flatnonzero(own[:end] == own[end]).tolist() if len(own) else ():
         same = _agree(own, end, past)
         plain = max(plain, same)
@@ -85,10 +87,12 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
         if before < 0:
             continue
         more = _agree(own, end - same, before)
-        if more >= CONTEXT and same + more > best:
-            best, place = same + more, past - same
-    # The stretch as it is must break where the call is missing, else the past is only of different kinds.
-    return rows.row(place, named=True) if best >= plain + CONTEXT else None
+        is_whole = more == before + 1  # nothing is recorded before
+        if (more >= CONTEXT or is_whole) and same + more > best:
+            best, place, gap, enough = same + more, past - same, end - same + 1, 1 if is_whole else CONTEXT
+    if best < plain + enough:
+        return None
+    return rows.row(place, named=True) | {"before": rows["order"][gap]}
 
 
 def _agree(own: Int64s, one: int, other: int) -> int:

@@ -57,17 +57,28 @@ def _is_missed(job: HangEvidence, rank: int, gone: Mapping[str, Any]) -> bool:
         kind, pair = ("recv", (rank, peer)) if gone["name"] == "send" else ("send", (peer, rank))
         return (number, *pair, kind) in job.at.open_peers or peer not in job.at.recorded
     own = in_group(job.calls, rank, gone["group"])
-    missed = signature(gone)
-    return all(_fits(own, in_group(job.calls, each, gone["group"]), missed) for each in _others(job, rank, number))
+    earlier = job.calls.filter(
+        (pl.col("rank") == rank)
+        & (pl.col("group") == gone["group"])
+        & ~pl.col("is_p2p")
+        & (pl.col("order") < gone["before"])
+    )
+    last = earlier["seq"].max()
+    begin = last + 1 if isinstance(last, int) else min(own, default=0)
+    others = [in_group(job.calls, each, gone["group"]) for each in _others(job, rank, number)]
+    return all(_fits(own, each, signature(gone), begin) for each in others)
 
 
-def _fits(own: Mapping[int, Signature], other: Mapping[int, Signature], missed: Signature) -> bool:
-    """Calls of two ranks by number fit one of them having left one out: it calls one number earlier what comes after."""
-    first, last = min(own, default=0), max(own, default=0)
+def _fits(own: Mapping[int, Signature], other: Mapping[int, Signature], missed: Signature, begin: int) -> bool:
+    """Calls of two ranks by number fit one of them having left one out: it calls one number earlier what comes after.
+
+    Where several in a row are the same, `begin` is the number of the first: the numbers differ behind the last of them.
+    """
+    last = max(own, default=0)
     if last + 1 not in other and all(own[seq] == other.get(seq, own[seq]) for seq in own):
         return False
-    return any(
-        all(own[seq] == other.get(seq + (seq >= at), own[seq]) for seq in own)
-        for at, call in other.items()
-        if call == missed and first < at <= last + 1 and own.get(at) != missed
-    )
+    at = begin
+    while own.get(at) == missed:
+        at += 1
+    is_there = other.get(at) == missed or (at not in other and at <= last)
+    return is_there and all(own[seq] == other.get(seq + (seq >= at), own[seq]) for seq in own)
