@@ -211,7 +211,7 @@ def _one_end(kind: str, cause: str) -> Callable[[Program, random.Random], Plante
         return Planted(
             (cause,),
             (rank,),
-            (peer,),
+            (rank, peer),
             may_be=("order of groups", "missing rank", "unmatched send", "unmatched receive"),
         )
 

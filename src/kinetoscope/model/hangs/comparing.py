@@ -81,7 +81,7 @@ def _of_sizes(rows: Mapping[int, Mapping[str, Any]], members: int) -> Differing 
     if parted is not None:
         return parted
     wrong = [rank for rank in rows if not _fits(name, given[rank], taken[rank], members)]
-    if wrong and members > 0:
+    if wrong and members > 0 and len(rows) > 1:
         texts = {rank: f"{row['input_sizes']} -> {row['output_sizes']}" for rank, row in rows.items()}
         return Differing("different sizes", _by_value(texts), tuple(wrong))
     return None

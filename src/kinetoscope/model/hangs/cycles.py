@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason
 from kinetoscope.model.hangs.history import in_group, shifted
-from kinetoscope.model.hangs.omissions import left_out, omission
+from kinetoscope.model.hangs.omissions import left_out, omission, shift
 from kinetoscope.model.hangs.standing import Node
 from kinetoscope.model.hangs.waits import End, Vertex, components, edges_of, missing, waits_for_peer
 
@@ -36,6 +36,10 @@ def of_cycle(job: HangEvidence, end: End) -> Reason:
                 node=_about(row)[0],
                 row=_about(row)[1],
             )
+    for row, rank in waits:
+        off = None if row["is_p2p"] else shift(job, rank, (row["number"], row["seq"]))
+        if off is not None and off[1] == 1:
+            return replace(made, cause="skipped call", ranks=(rank,), node=(row["number"], row["seq"]), row=None)
     alone = _alone(job, end, ranks)
     if alone is not None and not any(row["is_p2p"] for _, row, _ in steps):
         return replace(made, cause="skipped call", certainty="guess", ranks=(alone[0],), node=alone[1], row=None)

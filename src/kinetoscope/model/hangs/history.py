@@ -59,7 +59,8 @@ def shifted(own: Mapping[int, Signature], other: Mapping[int, Signature]) -> tup
 
 
 def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None:
-    """The call that a rank has left out, as one of its past, and `before`: the order of the call that it came before.
+    """The call that a rank has left out, as one of its past, and `before`: the order of the call that it came before;
+    `is_first` if nothing is recorded before it, so that only what other ranks have called can confirm it.
 
     None if its calls agree with its past, or with none of it.
 
@@ -84,15 +85,16 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
         before = past - same - 1
         if same == past + 1 and same > 2 * CONTEXT:
             return None  # it agrees with its past as far back as that is recorded
-        if before < 0:
+        if before < -1:
             continue
-        more = _agree(own, end - same, before)
+        more = _agree(own, end - same, before) if before >= 0 else 0
         is_whole = more == before + 1  # nothing is recorded before
         if (more >= CONTEXT or is_whole) and same + more > best:
-            best, place, gap, enough = same + more, past - same, end - same + 1, 1 if is_whole else CONTEXT
-    if best < plain + enough:
+            best, place, gap = same + more, past - same, end - same + 1
+            enough = CONTEXT if not is_whole else min(more, 1)
+    if place < 0 or best < plain + enough:
         return None
-    return rows.row(place, named=True) | {"before": rows["order"][gap]}
+    return rows.row(place, named=True) | {"before": rows["order"][gap], "is_first": place == 0}
 
 
 def _agree(own: Int64s, one: int, other: int) -> int:

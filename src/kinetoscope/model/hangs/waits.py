@@ -69,7 +69,19 @@ def ends(standing: Standing, broken: Collection[Node]) -> list[End]:
         nodes = tuple(vertex for vertex in part if not isinstance(vertex, int))
         if waiting or nodes or len(ranks) > 1:
             made.append(End(ranks, nodes, waiting, tuple(_last(standing, ranks, back))))
-    return made
+    return [*made, *_idle(standing, made)]
+
+
+def _idle(standing: Standing, made: list[End]) -> list[End]:
+    """Ranks for which nobody waits, and which wait for nothing, where others wait for ranks without records.
+
+    Those may wait for these.
+    """
+    unknown = [end for end in made if not {*end.ranks} <= standing.recorded - standing.stale]
+    waiting = tuple(sorted({rank for end in unknown for rank in (*end.ranks, *end.waiting)}))
+    named = {rank for end in made for rank in end.ranks}
+    idle = [rank for rank in standing.recorded - standing.stale - standing.at.keys() - named if waiting]
+    return [End((rank,), (), waiting) for rank in sorted(idle)]
 
 
 def edges_of(standing: Standing, broken: Collection[Node]) -> dict[Vertex, list[Vertex]]:
