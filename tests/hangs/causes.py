@@ -151,21 +151,19 @@ def other_root(program: Program, rng: random.Random) -> Planted:
 
 
 def other_members(program: Program, rng: random.Random) -> Planted:
-    """A rank has made its group with one member less."""
+    """A rank has made a group with one member less."""
     rank = _rank(program, rng)
-    members = program.shape.members("dp", rank)
-    fewer = tuple(each for each in members if each != rng.choice([each for each in members if each != rank]))
+    dim = rng.choice(["world", "dp"]) if program.shape.dp > 2 else "world"
+    members = program.shape.members(dim, rank)
+    other = rng.choice([each for each in members if each != rank])
+    fewer = tuple(each for each in members if each != other)
 
     def change(machine: Machine) -> None:
-        group = machine.of["dp"][rank]
+        group = machine.of[dim][rank]
         machine.views[rank, group] = fewer
         machine.fault = lambda calls: {call.rank for call in calls} if calls[0].group == group else set()
 
-    return Planted(("different group",), (rank,), members if len(members) == 2 else (), change=change)
-
-
-def _swapped(ops: list[Op], at: int, other: int) -> None:
-    ops[at], ops[other] = ops[other], ops[at]
+    return Planted(("different group",), (rank,), change=change)
 
 
 def order_of_groups(program: Program, rng: random.Random) -> Planted:
@@ -242,7 +240,9 @@ def slow_link(program: Program, rng: random.Random) -> Planted:
         group = machine.of[dim][rank]
         machine.fault = lambda calls: {rank} if _is(calls, group, seq) else set()
 
-    return Planted(("device or network",), (rank,), may_be=("different root",), change=change)
+    members = program.shape.members(dim, rank)
+    at = members if len(members) == 2 else ()
+    return Planted(("device or network",), (rank,), at=at, may_be=("different root",), change=change)
 
 
 def stuck_kernel(program: Program, rng: random.Random) -> Planted:

@@ -59,10 +59,9 @@ def shifted(own: Mapping[int, Signature], other: Mapping[int, Signature]) -> tup
 
 
 def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None:
-    """The call that a rank has left out, as one of its past, and `before`: the order of the call that it came before;
-    `is_first` if nothing is recorded before it, so that only what other ranks have called can confirm it.
+    """The call that a rank has left out, as one of its past; None if its calls agree with its past, or with none of it.
 
-    None if its calls agree with its past, or with none of it.
+    `before` is the order of the call that it came before. Without `is_alone` other ranks must confirm it.
 
     Its last calls, to the one of the order `until`, are held against each stretch of its past that ends with the same
     call: as they are, and with one call of the past left out. That one counts if more agree so than with any stretch
@@ -78,7 +77,7 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
     # What it has never called before has no past to be held against.
     again = np.flatnonzero(np.isin(np.arange(len(own)), np.unique(own, return_index=True)[1], invert=True))
     end = int(again[-1]) if len(again) else 0
-    plain, best, place, gap, enough = 0, 0, -1, -1, 1
+    plain, best, place, gap, is_alone = 0, 0, -1, -1, True
     for past in np.flatnonzero(own[:end] == own[end]).tolist() if len(own) else ():
         same = _agree(own, end, past)
         plain = max(plain, same)
@@ -88,13 +87,12 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
         if before < -1:
             continue
         more = _agree(own, end - same, before) if before >= 0 else 0
-        is_whole = more == before + 1  # nothing is recorded before
-        if (more >= CONTEXT or is_whole) and same + more > best:
-            best, place, gap = same + more, past - same, end - same + 1
-            enough = CONTEXT if not is_whole else min(more, 1)
-    if place < 0 or best < plain + enough:
+        is_context = more >= CONTEXT
+        if (is_context or same > 2 * CONTEXT) and same + more > best:
+            best, place, gap, is_alone = same + more, past - same, end - same + 1, is_context
+    if place < 0 or best < plain + (CONTEXT if is_alone else 0):
         return None
-    return rows.row(place, named=True) | {"before": rows["order"][gap], "is_first": place == 0}
+    return rows.row(place, named=True) | {"before": rows["order"][gap], "is_alone": is_alone}
 
 
 def _agree(own: Int64s, one: int, other: int) -> int:

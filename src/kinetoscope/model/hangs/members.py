@@ -66,14 +66,16 @@ def _of_one_name(
 ) -> list[tuple[MemberGroup, tuple[int, ...]]]:
     """Groups of one name, each with the ranks that mean it."""
     unknown = tuple(sorted(rank for members, reporting in forms if not members for rank in reporting))
-    parted: list[list[tuple[tuple[int, ...], tuple[int, ...]]]] = []
-    for form in [form for form in forms if form[0]]:
+    known = [form for form in forms if form[0]]
+    of = {rank: place for place, (_, reporting) in enumerate(known) for rank in reporting}
+    parted = [*range(len(known))]
+    for place, (members, _) in enumerate(known):
         # A member that has another list under this name makes the two one group, on which ranks do not agree.
-        joined = [part for part in parted if any(_disagree(form, other) for other in part)]
-        parted = [part for part in parted if part not in joined]
-        parted.append([form, *(each for part in joined for each in part)])
+        for other in {parted[of[rank]] for rank in members if rank in of} - {parted[place]}:
+            parted = [parted[place] if each == other else each for each in parted]
     made = []
-    for part in parted:
+    for first in dict.fromkeys(parted):
+        part = [form for form, each in zip(known, parted, strict=True) if each == first]
         members = tuple(dict.fromkeys(rank for each, _ in part for rank in each))
         silent = tuple(rank for rank in unknown if rank in members)
         unknown = tuple(rank for rank in unknown if rank not in members)
@@ -85,7 +87,3 @@ def _of_one_name(
         everyone = name.partition(":")[2] in ("0", "0 (default_pg)")
         made.append((MemberGroup(name, world if everyone else unknown, False), unknown))
     return made
-
-
-def _disagree(one: tuple[tuple[int, ...], tuple[int, ...]], other: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-    return bool({*one[0]} & {*other[1]} or {*one[1]} & {*other[0]})

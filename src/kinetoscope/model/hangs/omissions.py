@@ -53,7 +53,7 @@ def _is_missed(job: HangEvidence, rank: int, gone: Mapping[str, Any]) -> bool:
         number for number, group in enumerate(job.at.groups) if group.key == gone["group"] and rank in group.ranks
     )
     if gone["is_p2p"]:
-        if gone["is_first"]:
+        if not gone["is_alone"]:
             return False
         peer = job.at.groups[number].ranks[gone["peer"]]
         kind, pair = ("recv", (rank, peer)) if gone["name"] == "send" else ("send", (peer, rank))
@@ -68,7 +68,7 @@ def _is_missed(job: HangEvidence, rank: int, gone: Mapping[str, Any]) -> bool:
     last = earlier["seq"].max()
     begin = last + 1 if isinstance(last, int) else min(own, default=0)
     others = [in_group(job.calls, each, gone["group"]) for each in _others(job, rank, number)]
-    return bool(others or not gone["is_first"]) and all(_fits(own, each, signature(gone), begin) for each in others)
+    return bool(others or gone["is_alone"]) and all(_fits(own, each, signature(gone), begin) for each in others)
 
 
 def _fits(own: Mapping[int, Signature], other: Mapping[int, Signature], missed: Signature, begin: int) -> bool:

@@ -18,6 +18,9 @@ from kinetoscope.model.hangs.waits import End
 COMPARED = 4
 """Ranks of which the past is looked at, where several differ."""
 
+RECENT = 10_000_000_000
+"""Records that are older than the newest by more do not say that a rank still moves, ns."""
+
 SMALL = 64
 """Ranks of a group all of whose pasts are looked at."""
 
@@ -53,6 +56,8 @@ def _of_meeting(job: HangEvidence, node: Node) -> Reason:
     open_ = tuple(sorted(rank for rank, state in states.items() if state != "completed"))
     if job.moves:
         return Reason("unknown", "guess", open_, node)
+    if not any(job.pace.stands(rank) in (True, None) for rank in there):
+        return Reason("slow rank", "likely", open_, node)  # it has only just begun
     if next(iter(there.values()))[0]["name"] in ROOTED:
         # No record says the root: ranks that do not agree on it look so, and so does a broken link.
         return Reason("different root", "guess", (), node)
@@ -132,7 +137,8 @@ def _is_slow(job: HangEvidence, rank: int, node: Node | None, begun: int) -> boo
     if job.pace.stands(rank) is not False:
         return False
     if not job.moves:
-        return _seen(job, rank) > begun + CLOCKS
+        written = {each: host["written"] or 0 for each, host in job.at.hosts.items()}
+        return _seen(job, rank) > begun + CLOCKS and written[rank] > max(written.values()) - RECENT
     late = lateness(job.calls, job.at.groups[node[0]].key, rank) if node is not None else None
     return late is not None and late >= CLOCKS
 
