@@ -51,12 +51,12 @@ def score(name: str, ranks: int, seed: int) -> Score:
     begin = time.perf_counter()
     said = verdicts(*tables)[0]
     seconds = time.perf_counter() - begin
-    is_right = _is_right(planted, form, said)
-    mark = "right" if is_right else "unknown" if said.cause == "unknown" else "wrong"
-    return Score(planted, form, said, mark, said.certainty == "sure" and not is_right, seconds)
+    right = is_right(planted, form, said)
+    mark = "right" if right else "unknown" if said.cause == "unknown" else "wrong"
+    return Score(planted, form, said, mark, said.certainty == "sure" and not right, seconds)
 
 
-def _is_right(planted: Planted, form: Form, said: Verdict) -> bool:
+def is_right(planted: Planted, form: Form, said: Verdict) -> bool:
     is_cause = said.cause in planted.causes or (said.cause in planted.may_be and said.certainty != "sure")
     if said.cause == "no hang":
         return is_cause

@@ -82,8 +82,8 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
         same = _agree(own, end, past)
         plain = max(plain, same)
         before = past - same - 1
-        if same == past + 1 and same > 2 * CONTEXT:
-            return None  # it agrees with its past as far back as that is recorded
+        if same > LONGEST or (same == past + 1 and same > 2 * CONTEXT):
+            return None  # it agrees with its past as far back as that is compared, or recorded
         if before < -1:
             continue
         more = _agree(own, end - same, before) if before >= 0 else 0

@@ -153,8 +153,13 @@ def merged(reasons: Iterable[tuple[Reason, End]]) -> list[tuple[Reason, tuple[in
     """Reasons that say the same of several ranks as one, each with the ranks that wait because of it."""
     made: dict[Any, tuple[Reason, tuple[int, ...]]] = {}
     for each, end in reasons:
-        key = (each.cause, each.certainty, each.node if each.cause != "rank ended" else None, each.row is None)
+        key = (each.cause, each.certainty, each.node if each.cause != "rank ended" else None, _pair(each))
         other, waiting = made.get(key, (each, ()))
         ranks = tuple(sorted({*each.ranks, *other.ranks}))
         made[key] = (replace(other, ranks=ranks), tuple(sorted({*waiting, *end.waiting} - {*ranks})))
     return [*made.values()]
+
+
+def _pair(each: Reason) -> tuple[int, ...] | None:
+    """What sends and receives are about is their two ranks."""
+    return each.ranks if each.row is not None and each.node is None else None

@@ -67,7 +67,7 @@ def ends(standing: Standing, broken: Collection[Node]) -> list[End]:
         before = {vertex for vertex in _reach(part, back) if vertex not in inside}
         waiting = tuple(sorted(vertex for vertex in before if isinstance(vertex, int)))
         nodes = tuple(vertex for vertex in part if not isinstance(vertex, int))
-        if waiting or nodes or len(ranks) > 1:
+        if waiting or nodes or len(ranks) > 1 or (ranks[0] in standing.at and ranks[0] not in standing.stale):
             made.append(End(ranks, nodes, waiting, tuple(_last(standing, ranks, back))))
     return [*made, *_idle(standing, made)]
 
