@@ -1,4 +1,4 @@
-"""Plants causes into jobs, and shows what the verdict says: `python -m tests.hangs [--ranks 64] [--times N] [CAUSE...]`."""
+"""Plants causes into jobs, and asks for the verdict: `python -m tests.hangs [--ranks 64] [--times N] [CAUSE...]`."""
 
 from __future__ import annotations
 

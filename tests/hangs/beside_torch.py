@@ -1,7 +1,7 @@
-"""What torch's own analyser says of the same jobs: `python -m tests.hangs.beside_torch [--ranks 8] [--times N] [CAUSE...]`.
+"""What torch's analyser says of the same jobs: `python -m tests.hangs.beside_torch [--ranks 8] [--times N] [CAUSE...]`.
 
 The dumps are written as torch names them, a prefix and the rank, and read by
-`python -m torch.distributed.flight_recorder.fr_trace`.
+`python -m torch.distributed.flight_recorder.fr_trace`, which needs tabulate: without it a mismatch ends in a NameError.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _changed(cause: str, dim: str, name: str, /, **values: Any) -> Callable[[Pro
 
 
 def two_roots(program: Program, rng: random.Random) -> Planted:
-    """A rank that takes itself for the root of a gather. Of two of which each is root nobody can tell which is wrong."""
+    """A rank takes itself for the root of a gather: of two of which each is root nobody can tell which is wrong."""
     shape = program.shape
     rank = rng.choice([rank for rank in range(shape.world) if shape.members("tp", rank)[0] != rank])
     at = place_of(program, rank, rng, "tp", "gather")

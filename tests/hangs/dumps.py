@@ -179,9 +179,8 @@ def _entries(
         return [entry]
     # Members of a coalesced group have no events of their own: they stay as they were called.
     never = {"state": "scheduled", "time_discovered_started_ns": None, "time_discovered_completed_ns": None}
-    whole = {"profiling_name": "nccl:coalesced"} | dict.fromkeys(
-        ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes"), []
-    )
+    whole: dict[str, Any] = {"profiling_name": "nccl:coalesced", "input_sizes": [], "output_sizes": []}
+    whole |= {"input_dtypes": [], "output_dtypes": []}
     return [entry | never | {"retired": False}, entry | whole]
 
 

@@ -1,4 +1,4 @@
-"""Ranks that run their programs: hosts ahead of their devices, collectives that end when all have come with the same."""
+"""Ranks that run their programs: hosts ahead of devices, collectives that end when all have come with the same."""
 
 from __future__ import annotations
 

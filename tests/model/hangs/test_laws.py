@@ -150,7 +150,7 @@ def test_ranks_do_not_agree_on_the_members_of_a_group() -> None:
 
 
 def test_groups_of_one_name_and_other_members_are_several() -> None:
-    texts = {rank: "tp:all_reduce tp:all_reduce?" for rank in (0, 1)} | {2: "tp:all_reduce?", 3: ""}
+    texts = dict.fromkeys((0, 1), "tp:all_reduce tp:all_reduce?") | {2: "tp:all_reduce?", 3: ""}
     calls, groups, hosts = job(texts, {"tp": (0, 1, 2, 3)})
     members = pl.when(pl.col("rank") < 2).then(pl.lit([0, 1])).otherwise(pl.lit([2, 3])).alias("ranks")
     made = verdicts(calls, groups.with_columns(members), hosts)

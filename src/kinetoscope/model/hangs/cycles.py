@@ -102,7 +102,7 @@ def _alone(job: HangEvidence, end: End, ranks: tuple[int, ...]) -> tuple[int, No
     """The only rank without which there were no cycle, and the first collective that waits for it."""
     inside: set[Vertex] = {*end.ranks, *end.nodes}
     edges = {vertex: others for vertex, others in edges_of(job.at, job.broken).items() if vertex in inside}
-    made = []
+    made: list[int] = []
     for rank in ranks:
         rest = {at: [to for to in others if to in edges and to != rank] for at, others in edges.items() if at != rank}
         if len(made) < 2 and all(len(part) == 1 for part in components(rest)):
