@@ -136,6 +136,19 @@ def _parser() -> Parser:
         metavar="M",
         help="with --every, keep the newest and the slowest M windows (5)",
     )
+    hang = parser.add_argument_group("hangs")
+    hang.add_argument(
+        "--hang",
+        action="store_true",
+        help="watch each rank: of one that hangs or fails, write stacks and torch's Flight Recorder into DIR/hang",
+    )
+    hang.add_argument(
+        "--hang-after",
+        type=typed(_seconds),
+        default=60.0,
+        metavar="TIME",
+        help="a step hangs that takes longer, and ten times the longest before it (60s)",
+    )
     server = parser.add_argument_group("a server that runs")
     server.add_argument(
         "--server", metavar="URL", default="", help="let vLLM or SGLang at this address record itself, into -o DIR"

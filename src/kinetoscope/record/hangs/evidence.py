@@ -1,0 +1,149 @@
+"""The files that a rank writes about itself when it hangs, is asked to, or ends badly.
+
+    stacks_rank_3.txt      the Python stacks of all threads, as `faulthandler` writes them
+    note_rank_3.json       who, when, why, at which step, and the process groups
+    nccl_trace_rank_3      torch's Flight Recorder of NCCL; fr_trace_rank_3 that of gloo
+
+Each appears whole or not at all; a later one replaces it. The stacks come first, which need nothing of torch; then the
+dump without stacks of the calls, and in its place the one with them, should that one never come to an end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.session.options import RankIdentity
+
+FOLDER: Final = "hang"
+"""The folder of a run that these files are in; that of the second restart of its ranks is `hang-2`."""
+
+STACKS, NOTE, EXIT = "stacks_rank_{}.txt", "note_rank_{}.json", "exit_rank_{}.json"
+
+_DUMPS: Final = re.compile(r"_dump_(fr|nccl|xccl)_trace")
+_BACKENDS: Final = {"fr": "gloo", "nccl": "nccl", "xccl": "xccl"}
+
+Groups = list[dict[str, Any]]
+
+
+def folder_of(run: str, attempt: int = 0) -> Path:
+    """Where the files of a run go, at this restart of its ranks."""
+    return Path(run) / (f"{FOLDER}-{attempt}" if attempt else FOLDER)
+
+
+def restarts() -> int:
+    """How often torchrun has started the ranks again."""
+    text = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
+
+
+def initialized() -> Any:
+    """The module torch.distributed if it runs in this process, else None."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    try:
+        return distributed if distributed.is_available() and distributed.is_initialized() else None
+    except AttributeError:  # it is not imported, or not to its end
+        return None
+
+
+def groups_now() -> Groups:
+    """The process groups of this process: name, description, backend, ranks, timeout in seconds."""
+    if initialized() is None:
+        return []
+    world: Any = sys.modules["torch.distributed.distributed_c10d"]._world  # type: ignore[attr-defined]
+    groups = []
+    for group, (backend, _) in list(world.pg_map.items()):
+        ranks = world.pg_group_ranks.get(group, {})
+        groups.append(
+            {
+                "name": str(world.pg_names.get(group, "")),
+                "desc": str(getattr(group, "group_desc", "") or ""),
+                "backend": str(backend),
+                "ranks": sorted(ranks),
+            }
+        )
+    return groups
+
+
+def write_stacks(path: Path, tail: str = "") -> None:
+    """Write the stacks of all threads; `tail`: what is written instead, of a thread that has ended."""
+    with _replaced(path) as part, part.open("w", encoding="utf-8") as file:
+        if tail:
+            file.write(tail)
+        else:
+            faulthandler.dump_traceback(file, all_threads=True)
+
+
+def stack_of(error: BaseException | None) -> str:
+    """The stack of an exception that nobody caught, as `faulthandler` would have written it; "" for none."""
+    if error is None or error.__traceback__ is None:
+        return ""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    lines = [f'  File "{frame.filename}", line {frame.lineno or 0} in {frame.name}\n' for frame in frames]
+    return f"Thread 0x{threading.main_thread().ident or 0:016x} (most recent call first):\n{''.join(lines)}"
+
+
+def write_dumps(folder: Path, rank: int, groups: Groups) -> list[str]:
+    """Write the ring buffers of the backends that are in use; names of the files."""
+    bindings: Any = sys.modules.get("torch._C._distributed_c10d")
+    used = " ".join(str(group["backend"]) for group in groups)
+    names = []
+    for function in filter(None, map(_DUMPS.fullmatch, dir(bindings))):
+        if _BACKENDS[function[1]] in used:
+            names.append(f"{function[1]}_trace_rank_{rank}")
+            _dump(folder / names[-1], getattr(bindings, function[0]))
+    return names
+
+
+def _dump(path: Path, dump: Callable[..., bytes]) -> None:
+    for with_stacks in (False, True):
+        content = dump(includeCollectives=True, includeStackTraces=with_stacks, onlyActive=False)
+        with _replaced(path) as part:
+            part.write_bytes(content)
+
+
+@contextlib.contextmanager
+def _replaced(path: Path) -> Any:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def note_of(here: RankIdentity, why: str, groups: Groups, more: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be known of this process now."""
+    torch: Any = sys.modules.get("torch")
+    return {
+        "rank": here.rank,
+        "world": here.world,
+        "pid": here.pid,
+        "host": here.host,
+        "attempt": restarts(),
+        "torch": str(getattr(torch, "__version__", "")),
+        "written": time.time_ns(),
+        "why": why,
+        "main_thread": f"0x{threading.main_thread().ident or 0:016x}",
+        "threads": {f"0x{each.ident or 0:016x}": each.name for each in threading.enumerate()},
+        "groups": groups,
+        **more,
+    }
+
+
+def leave_note(folder: Path, note: Mapping[str, Any]) -> Path:
+    """Write the note of a rank."""
+    path = folder / NOTE.format(note["rank"])
+    mailbox.leave(path, note)
+    return path

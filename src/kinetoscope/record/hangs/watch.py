@@ -1,0 +1,173 @@
+"""The watch of a rank: a thread that writes what there is once a step takes much longer than those before.
+
+A step hangs when it has taken ten times as long as the longest before it (the first is not counted), and at least as
+long as `--hang-after`. Before the first step has ended, and where nothing counts steps, it is five times that. What is
+written is written again each time that the wait has doubled; should the step end after all, the note says so.
+
+The thread that trains sets two numbers a step. Where it holds the GIL in C, this thread stands still as well: for
+that case it keeps putting off a traceback of `faulthandler`, whose thread needs no GIL.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any, Final
+
+from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.hangs import evidence
+from kinetoscope.record.output.guards import described, harmless
+from kinetoscope.record.session.child_config import RecordPlan
+from kinetoscope.record.session.options import rank_identity
+
+TIMES: Final = 10.0
+"""A step that takes so many times the longest before it hangs."""
+
+BEFORE_FIRST: Final = 5.0
+"""Before the first step has ended, so many times `--hang-after` may go by."""
+
+WATCHED: Final = "watched"
+"""The folder, among the notes of a run, of the processes that are watched: RANK.PID."""
+
+REQUEST: Final = "hang"
+"""The note with which all ranks are asked to write now."""
+
+_OWNER: Final = "KINETOSCOPE_RANK_PID"
+"""Says which process the rank of the environment belongs to: its helpers inherit both."""
+
+_POLL_S: Final = 0.25
+
+
+class StepClock:
+    """The times of the steps of a process, as far as the watch asks for them.
+
+    Attributes:
+        count: steps that have ended.
+        last: when the last one did, or when this was made; monotonic.
+        longest: the longest but the first, in seconds.
+    """
+
+    def __init__(self) -> None:
+        self.count, self.last, self.longest = 0, time.monotonic(), 0.0
+
+    def tick(self) -> None:
+        """A step has ended."""
+        now = time.monotonic()
+        if self.count > 1 and now - self.last > self.longest:
+            self.longest = now - self.last
+        self.last = now
+        self.count += 1
+
+    def limit(self, least: float) -> float:
+        """The seconds after which the step hangs that is under way."""
+        return max(least, TIMES * self.longest) if self.count > 1 else BEFORE_FIRST * least
+
+
+class HangWatch:
+    """Watches this process, from when it is a rank.
+
+    Attributes:
+        clock: of its steps.
+    """
+
+    def __init__(self, plan: RecordPlan) -> None:
+        self.clock = StepClock()
+        self._plan, self._control = plan, Path(plan.control)
+        self._folder = evidence.folder_of(plan.dir, evidence.restarts())
+        self._groups: evidence.Groups = []
+        self._announced = ""
+        self._next = 0.0
+        self._hung: tuple[int, float] | None = None
+        self._note: dict[str, Any] = {}
+        self._known = str((mailbox.read(self._control / REQUEST) or {}).get("id", ""))
+        self._switch: IO[str] | None = None
+        self._armed = 0.0
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="kinetoscope-hang", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, and write at the end of the program what its end needs."""
+        os.environ.setdefault(_OWNER, str(os.getpid()))
+        atexit.register(self._at_exit, os.getpid())
+        self._thread.start()
+
+    def _is_rank(self) -> bool:
+        """Whether this process computes, and is no helper of one that does."""
+        if self.clock.count or self._groups or evidence.initialized() is not None:
+            return True
+        return "RANK" in os.environ and os.environ.get(_OWNER) == str(os.getpid())
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_POLL_S)
+            with contextlib.suppress(OSError, RuntimeError):  # a folder that is away, a dictionary that just changed
+                if self._is_rank():
+                    self._look()
+
+    def _look(self) -> None:
+        self._groups = evidence.groups_now() or self._groups
+        here = rank_identity()
+        name = f"{here.rank}.{here.pid}"
+        if self._announced != name:
+            self._announced = name
+            note = {"rank": here.rank, "world": here.world, "pid": here.pid, "host": here.host}
+            mailbox.leave(self._control / WATCHED / name, note)
+        self._answer(name)
+        self._judge()
+
+    def _answer(self, name: str) -> None:
+        request = mailbox.read(self._control / REQUEST)
+        number = str((request or {}).get("id", ""))
+        if request is None or number == self._known or Path(number).name != number:
+            return
+        self._known = number
+        path = self.write(str(request.get("why", "trigger")))
+        answer = {"rank": rank_identity().rank, "path": str(path or ""), "problem": "" if path else "nothing written"}
+        mailbox.leave(self._control / number / f"done.{name}", answer)
+
+    def _judge(self) -> None:
+        """Write if the step under way hangs; if one that did has ended, say so."""
+        count, last = self.clock.count, self.clock.last
+        waited = time.monotonic() - last
+        if self._hung is not None and self._hung[0] != count:
+            self._note["went_on_after"] = round(last - self._hung[1], 3)
+            self._hung = None
+            evidence.leave_note(self._folder, self._note)
+        if self._hung is None:
+            self._next = self.clock.limit(self._plan.hang_after)
+        if waited > self._next:
+            self._hung, self._next = (count, last), 2 * waited
+            self.write("step" if count else "before the first step")
+
+    @harmless(None)
+    def write(self, why: str, error: BaseException | None = None) -> Path | None:
+        """Write stacks, note and dumps of now; the path of the note."""
+        with self._lock:
+            here, clock = rank_identity(), self.clock
+            evidence.write_stacks(self._folder / evidence.STACKS.format(here.rank), evidence.stack_of(error))
+            more: dict[str, Any] = {
+                "step": clock.count,
+                "since_step": round(time.monotonic() - clock.last, 3),
+                "longest_step": round(clock.longest, 3),
+                "limit": round(clock.limit(self._plan.hang_after), 3),
+            }
+            if error is not None:
+                more["exception"] = described(error)
+            self._note = evidence.note_of(here, why, self._groups, more)
+            path = evidence.leave_note(self._folder, self._note)
+            evidence.write_dumps(self._folder, here.rank, self._groups)
+            return path
+
+    def _at_exit(self, pid: int) -> None:
+        """The program ends: by an exception that nobody caught, or by itself, which may be what others wait for."""
+        if os.getpid() != pid or not self._is_rank():
+            return
+        error = getattr(sys, "last_value", None)
+        if error is not None or rank_identity().world > 1 or self._groups:
+            self.write("exception" if error is not None else "end", error)
