@@ -122,10 +122,19 @@ class ProcessRecording:
         """Have torch record its collectives, and watch for a step that does not end."""
         import torch
 
+        if self._hang is not None:
+            return
         of_all = is_recorder_of_all(getattr(torch._C, "_distributed_c10d", None))
         set_variables(folder_of(self._plan.dir, restarts()), of_all=of_all)
         self._hang = HangWatch(self._plan)
         self._hang.start()
+
+    def _tick(self) -> None:
+        """A step has ended, of which the watch is to know; in a child of fork there is none yet."""
+        if self._hang is not None:
+            self._hang.clock.tick()
+        elif self._plan.hang:
+            self.watch_for_hangs()
 
     def _on_signal(self, *_: object) -> None:
         self._signalled = True
@@ -140,6 +149,9 @@ class ProcessRecording:
         """
         if self._job is not None:
             self._job.abandon()
+        if self._hang is not None:
+            self._hang.forked()
+            self._hang = None
         self._forget()
         if forks.armed():
             self._over = True
@@ -159,8 +171,7 @@ class ProcessRecording:
             if self._calls is not None:
                 self._trains()
             if self._rounds.ended_by(optimizer) and self._ready():
-                if self._hang is not None:
-                    self._hang.clock.tick()
+                self._tick()
                 self._here.boundary(entered)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not be the program's
             self._fail(error)
@@ -188,8 +199,7 @@ class ProcessRecording:
             if not self._plan.steps_by and optimizer_was_made() and (self._job is None or self._job.idle):
                 self._await_optimizer()
             elif self._ready(by_calls=True):
-                if self._hang is not None:
-                    self._hang.clock.tick()
+                self._tick()
                 self._here.called(module)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.output.guards import described
 from kinetoscope.record.session.options import RankIdentity
 
 FOLDER: Final = "hang"
@@ -41,9 +42,9 @@ def folder_of(run: str, attempt: int = 0) -> Path:
     return Path(run) / (f"{FOLDER}-{attempt}" if attempt else FOLDER)
 
 
-def restarts() -> int:
-    """How often torchrun has started the ranks again."""
-    text = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+def restarts(environment: Mapping[str, str] = os.environ) -> int:
+    """How often torchrun has started the ranks again, by what it puts into their environment."""
+    text = environment.get("TORCHELASTIC_RESTART_COUNT", "0")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
 
 
@@ -91,6 +92,13 @@ def stack_of(error: BaseException | None) -> str:
     frames = reversed(traceback.extract_tb(error.__traceback__))
     lines = [f'  File "{frame.filename}", line {frame.lineno or 0} in {frame.name}\n' for frame in frames]
     return f"Thread 0x{threading.main_thread().ident or 0:016x} (most recent call first):\n{''.join(lines)}"
+
+
+def failure(error: BaseException) -> dict[str, str]:
+    """The exception that ended the program, for its note, and which collective raised it, if one did."""
+    frames = traceback.extract_tb(error.__traceback__) if error.__traceback__ is not None else ()
+    calls = [frame.name for frame in frames if frame.filename.endswith("distributed_c10d.py")]
+    return {"exception": described(error), "failed_call": calls[0] if calls else ""}
 
 
 def write_dumps(folder: Path, rank: int, groups: Groups) -> list[str]:

@@ -43,11 +43,18 @@ def set_variables(folder: Path, *, of_all: bool, environment: MutableMapping[str
     variables = os.environ if environment is None else environment
     done = []
     for names, value in _SETTINGS:
-        if not any(name in variables for name in names):
+        prefix = str(folder / DUMP_PREFIX)
+        given = [name for name in names if name in variables and not _is_ours(variables[name], folder)]
+        if not given:
             name = names[_NEW if of_all else _OLD]
-            variables[name] = value or str(folder / DUMP_PREFIX)
+            variables[name] = value or prefix
             done.append(name)
     if not of_all and _OLD_DUMP not in variables:
         variables[_OLD_DUMP] = "1"
         done.append(_OLD_DUMP)
     return done
+
+
+def _is_ours(value: str, folder: Path) -> bool:
+    """Whether a path was set for the ranks before they were started again, or by what started them."""
+    return value.startswith(str(folder.parent)) and value.endswith(DUMP_PREFIX)

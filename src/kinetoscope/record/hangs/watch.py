@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import faulthandler
 import os
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.hangs import evidence
+from kinetoscope.record.hangs.agent import JOB_ENDS, REQUEST, AgentWatch
+from kinetoscope.record.hangs.frozen import FrozenStacks
 from kinetoscope.record.output.guards import described, harmless
 from kinetoscope.record.session.child_config import RecordPlan
 from kinetoscope.record.session.options import rank_identity
@@ -34,9 +35,6 @@ BEFORE_FIRST: Final = 5.0
 
 WATCHED: Final = "watched"
 """The folder, among the notes of a run, of the processes that are watched: RANK.PID."""
-
-REQUEST: Final = "hang"
-"""The note with which all ranks are asked to write now."""
 
 _OWNER: Final = "KINETOSCOPE_RANK_PID"
 """Says which process the rank of the environment belongs to: its helpers inherit both."""
@@ -86,14 +84,15 @@ class HangWatch:
         self._hung: tuple[int, float] | None = None
         self._note: dict[str, Any] = {}
         self._known = str((mailbox.read(self._control / REQUEST) or {}).get("id", ""))
-        self._switch: IO[str] | None = None
-        self._armed = 0.0
+        self._agent = AgentWatch(plan)
+        self._frozen = FrozenStacks(self._control)
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="kinetoscope-hang", daemon=True)
 
     def start(self) -> None:
         """Start the thread, and write at the end of the program what its end needs."""
-        os.environ.setdefault(_OWNER, str(os.getpid()))
+        if "RANK" in os.environ:
+            os.environ.setdefault(_OWNER, str(os.getpid()))
         atexit.register(self._at_exit, os.getpid())
         self._thread.start()
 
@@ -109,6 +108,12 @@ class HangWatch:
             with contextlib.suppress(OSError, RuntimeError):  # a folder that is away, a dictionary that just changed
                 if self._is_rank():
                     self._look()
+                else:
+                    self._agent.look()
+
+    def forked(self) -> None:
+        """In a child process: nothing of the parent's watch is this process's."""
+        self._frozen.forked()
 
     def _look(self) -> None:
         self._groups = evidence.groups_now() or self._groups
@@ -116,8 +121,10 @@ class HangWatch:
         name = f"{here.rank}.{here.pid}"
         if self._announced != name:
             self._announced = name
-            note = {"rank": here.rank, "world": here.world, "pid": here.pid, "host": here.host}
+            note = evidence.note_of(here, "", [], {})
             mailbox.leave(self._control / WATCHED / name, note)
+            self._frozen.write_on_signal()
+        self._frozen.put_off(self.clock.limit(self._plan.hang_after))
         self._answer(name)
         self._judge()
 
@@ -127,9 +134,18 @@ class HangWatch:
         if request is None or number == self._known or Path(number).name != number:
             return
         self._known = number
-        path = self.write(str(request.get("why", "trigger")))
+        why = str(request.get("why", "trigger"))
+        if why == JOB_ENDS and self._hangs:
+            path: Path | None = self._folder / evidence.NOTE.format(rank_identity().rank)
+        else:
+            path = self.write(why)
         answer = {"rank": rank_identity().rank, "path": str(path or ""), "problem": "" if path else "nothing written"}
         mailbox.leave(self._control / number / f"done.{name}", answer)
+
+    @property
+    def _hangs(self) -> bool:
+        """Whether the step under way hangs, and has been written."""
+        return self._hung is not None and self._hung[0] == self.clock.count
 
     def _judge(self) -> None:
         """Write if the step under way hangs; if one that did has ended, say so."""
@@ -149,25 +165,43 @@ class HangWatch:
     def write(self, why: str, error: BaseException | None = None) -> Path | None:
         """Write stacks, note and dumps of now; the path of the note."""
         with self._lock:
-            here, clock = rank_identity(), self.clock
-            evidence.write_stacks(self._folder / evidence.STACKS.format(here.rank), evidence.stack_of(error))
-            more: dict[str, Any] = {
-                "step": clock.count,
-                "since_step": round(time.monotonic() - clock.last, 3),
-                "longest_step": round(clock.longest, 3),
-                "limit": round(clock.limit(self._plan.hang_after), 3),
-            }
-            if error is not None:
-                more["exception"] = described(error)
-            self._note = evidence.note_of(here, why, self._groups, more)
-            path = evidence.leave_note(self._folder, self._note)
-            evidence.write_dumps(self._folder, here.rank, self._groups)
+            rank = rank_identity().rank
+            evidence.write_stacks(self._folder / evidence.STACKS.format(rank), evidence.stack_of(error))
+            path = self._write_note(why, error)
+            evidence.write_dumps(self._folder, rank, self._groups)
             return path
 
+    def _write_note(self, why: str, error: BaseException | None) -> Path:
+        clock = self.clock
+        more: dict[str, Any] = {
+            "step": clock.count,
+            "since_step": round(time.monotonic() - clock.last, 3),
+            "longest_step": round(clock.longest, 3),
+            "limit": round(clock.limit(self._plan.hang_after), 3),
+        }
+        if error is not None:
+            more |= evidence.failure(error)
+        self._note = evidence.note_of(rank_identity(), why, self._groups, more)
+        return evidence.leave_note(self._folder, self._note)
+
     def _at_exit(self, pid: int) -> None:
-        """The program ends: by an exception that nobody caught, or by itself, which may be what others wait for."""
-        if os.getpid() != pid or not self._is_rank():
-            return
-        error = getattr(sys, "last_value", None)
-        if error is not None or rank_identity().world > 1 or self._groups:
-            self.write("exception" if error is not None else "end", error)
+        if os.getpid() == pid and self._is_rank():
+            self._end(getattr(sys, "last_value", None))
+            self._frozen.end()
+
+    @harmless(None)
+    def _end(self, error: BaseException | None) -> None:
+        """The program ends: by an exception that nobody caught, or by itself, which may be what others wait for.
+
+        What was written while the step hung stays: once a collective has failed, its entry looks as if it were done.
+        """
+        self._groups = self._groups or evidence.groups_now()
+        if self._hung is not None and self._hangs:
+            self._note |= {"ended": time.time_ns()} | (evidence.failure(error) if error is not None else {})
+            if error is None:
+                self._note["went_on_after"] = round(time.monotonic() - self._hung[1], 3)
+            evidence.leave_note(self._folder, self._note)
+        elif error is not None:
+            self.write("exception", error)
+        elif self._groups:
+            self.write("end")
