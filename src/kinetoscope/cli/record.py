@@ -102,7 +102,9 @@ def _explain(left: collection.LeftByHang | None) -> None:
     if left is not None and importlib.util.find_spec("kinetoscope.cli.hang") is not None:
         sys.stderr.flush()
         with contextlib.suppress(OSError):
-            subprocess.run([sys.executable, "-m", "kinetoscope", "hang", str(left.folder)], stdout=sys.stderr, check=False)
+            subprocess.run(
+                [sys.executable, "-m", "kinetoscope", "hang", str(left.folder)], stdout=sys.stderr, check=False
+            )
 
 
 def _parser() -> Parser:

@@ -43,7 +43,9 @@ def run(arguments: list[str]) -> int:
     parser.add_argument(
         "--memory", action="store_true", help="a snapshot of CUDA's memory, too; its history begins now if it has not"
     )
-    parser.add_argument("--hang", action="store_true", help="no traces: stacks and torch's Flight Recorder of each rank")
+    parser.add_argument(
+        "--hang", action="store_true", help="no traces: stacks and torch's Flight Recorder of each rank"
+    )
     parser.add_argument(
         "--timeout", type=typed(positive), metavar="S", help="seconds to wait for the traces (600), with --hang (30)"
     )

@@ -49,6 +49,12 @@ COMPANIONS: Final = [
         " traces, and in the folder that is opened",
         "snapshots",
     ),
+    Companion(
+        "hang",
+        "what hosts left when the job hung: stacks by faulthandler, notes of `record --hang`, logs; by default those in"
+        " `hang` beside the traces",
+        "host_files",
+    ),
 ]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -60,3 +66,4 @@ class CompanionPaths(TypedDict, total=False):
     capture: Paths | None
     compile: Paths | None
     snapshot: Paths | None
+    hang: Paths | None

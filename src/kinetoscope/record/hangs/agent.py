@@ -1,7 +1,7 @@
 """The part in torchrun's agent: before it ends the ranks that are left, these write where they are.
 
-The agent ends all ranks as soon as one has failed, and when it is ended itself. The others then wait in a collective for
-the one that failed, which is what one wants to see; and nobody but the agent knows how that one ended.
+The agent ends all ranks as soon as one has failed, and when it is ended itself. The others then wait in a collective
+for the one that failed, which is what one wants to see; and nobody but the agent knows how that one ended.
 """
 
 from __future__ import annotations

@@ -87,12 +87,14 @@ def _left(folder: Path, code: int) -> LeftByHang:
     notes = [*mailbox.read_all(folder, "note_").values()]
     matches = filter(None, (_OF_RANK.fullmatch(each.name) for each in folder.iterdir()))
     late = {int(note["rank"]) for note in notes if "went_on_after" in note}
-    hung = {int(note["rank"]) for note in notes if note.get("why") in _HANGS} - late if code or notes else set()
+    hung = {int(note["rank"]) for note in notes if note.get("why") in _HANGS} - late
     world = max((int(note.get("world") or 0) for note in notes), default=0)
-    return LeftByHang(folder, tuple(sorted({int(each[1]) for each in matches})), world, _in_order(hung), _in_order(late))
+    return LeftByHang(
+        folder, tuple(sorted({int(each[1]) for each in matches})), world, _in_order(hung), _in_order(late)
+    )
 
 
-_HANGS: Final = ("step", "before the first step")
+_HANGS: Final = ("step", "before the first step", frozen.FROZEN)
 
 
 def _in_order(ranks: set[int]) -> tuple[int, ...]:
@@ -110,7 +112,7 @@ def _thaw(plan: RecordPlan, stacks: Path, note: dict[str, Any]) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     with stacks.open(encoding="utf-8", errors="replace") as file:
-        why = "the interpreter stood still" if file.readline(64).startswith("Timeout") else "SIGTERM"
+        why = frozen.FROZEN if file.readline(64).startswith("Timeout") else "SIGTERM"
     shutil.copyfile(stacks, there)
     if not (folder / evidence.NOTE.format(rank)).exists():
         evidence.leave_note(folder, {**note, "why": why, "written": int(written * 1e9)})

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import linecache
 import os
 import re
 import sys
@@ -61,7 +62,7 @@ def groups_now() -> Groups:
     """The process groups of this process: name, description, backend, ranks, timeout in seconds."""
     if initialized() is None:
         return []
-    world: Any = sys.modules["torch.distributed.distributed_c10d"]._world  # type: ignore[attr-defined]
+    world: Any = sys.modules["torch.distributed.distributed_c10d"]._world
     groups = []
     for group, (backend, _) in list(world.pg_map.items()):
         ranks = world.pg_group_ranks.get(group, {})
@@ -92,6 +93,15 @@ def stack_of(error: BaseException | None) -> str:
     frames = reversed(traceback.extract_tb(error.__traceback__))
     lines = [f'  File "{frame.filename}", line {frame.lineno or 0} in {frame.name}\n' for frame in frames]
     return f"Thread 0x{threading.main_thread().ident or 0:016x} (most recent call first):\n{''.join(lines)}"
+
+
+def code_of(error: BaseException | None) -> str:
+    """The source of the line that the main thread is in, or was when this was raised: calls into C have no frame."""
+    frame: Any = sys._current_frames().get(threading.main_thread().ident or 0)
+    line = getattr(frame, "f_lineno", 0)
+    if error is not None and error.__traceback__ is not None:
+        frame, line = [*traceback.walk_tb(error.__traceback__)][-1]
+    return linecache.getline(frame.f_code.co_filename, line).strip()[:200] if frame is not None else ""
 
 
 def failure(error: BaseException) -> dict[str, str]:

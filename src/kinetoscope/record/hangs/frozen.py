@@ -17,6 +17,9 @@ from typing import IO, Any, Final
 FOLDER: Final = "frozen"
 """The folder, among the notes of a run, in which each process has a file that is empty as long as all is well."""
 
+FROZEN: Final = "the interpreter stood still"
+"""Why they were written."""
+
 
 class FrozenStacks:
     """The file for these stacks, and when they are written.
@@ -41,6 +44,15 @@ class FrozenStacks:
         os.ftruncate(file.fileno(), 0)
         self._due = now + seconds / 4
         timer.__wrapped__(max(seconds, 1.0), file=file)
+
+    def taken(self) -> str:
+        """What was written meanwhile, once Python runs again; "" for nothing."""
+        if self._file is None or not os.fstat(self._file.fileno()).st_size:
+            return ""
+        text = self._path.read_text(encoding="utf-8", errors="replace")
+        os.ftruncate(self._file.fileno(), 0)
+        self._due = 0.0
+        return text
 
     def write_on_signal(self) -> None:
         """Have them written when SIGTERM comes, if that is to end the process at once."""

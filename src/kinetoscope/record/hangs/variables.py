@@ -1,9 +1,9 @@
 """The variables with which torch records its collectives, and writes them when its watchdog ends the job.
 
-They are set in the process itself, right after torch was imported: it reads them with the first process group. One that
-the user has set stays, under its old name, too. What is on by default stays as it is: newer torch dumps at a timeout and
-with stacks, and tries again without them. The pipe that makes NCCL's watchdog dump on request is not made: that dump
-takes the GIL for its stacks, and would wait for whoever holds it (pytorch#167023).
+They are set in the process itself, right after torch was imported: it reads them with the first process group. One
+that the user has set stays, under its old name, too. What is on by default stays as it is: newer torch dumps at a
+timeout and with stacks, and tries again without them. The pipe that makes NCCL's watchdog dump on request is not made:
+that dump takes the GIL for its stacks, and would wait for whoever holds it (pytorch#167023).
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from typing import Any, Final
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.hangs import evidence
 from kinetoscope.record.hangs.agent import JOB_ENDS, REQUEST, AgentWatch
-from kinetoscope.record.hangs.frozen import FrozenStacks
-from kinetoscope.record.output.guards import described, harmless
+from kinetoscope.record.hangs.frozen import FROZEN, FrozenStacks
+from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.session.child_config import RecordPlan
 from kinetoscope.record.session.options import rank_identity
 
@@ -40,6 +40,7 @@ _OWNER: Final = "KINETOSCOPE_RANK_PID"
 """Says which process the rank of the environment belongs to: its helpers inherit both."""
 
 _POLL_S: Final = 0.25
+_NOTHING: Path | None = None
 
 
 class StepClock:
@@ -124,6 +125,9 @@ class HangWatch:
             note = evidence.note_of(here, "", [], {})
             mailbox.leave(self._control / WATCHED / name, note)
             self._frozen.write_on_signal()
+        if stacks := self._frozen.taken():
+            self._hung = (self.clock.count, self.clock.last)
+            self.write(FROZEN, stacks=stacks)
         self._frozen.put_off(self.clock.limit(self._plan.hang_after))
         self._answer(name)
         self._judge()
@@ -161,12 +165,15 @@ class HangWatch:
             self._hung, self._next = (count, last), 2 * waited
             self.write("step" if count else "before the first step")
 
-    @harmless(None)
-    def write(self, why: str, error: BaseException | None = None) -> Path | None:
-        """Write stacks, note and dumps of now; the path of the note."""
+    @harmless(_NOTHING)
+    def write(self, why: str, error: BaseException | None = None, stacks: str = "") -> Path | None:
+        """Write stacks, note and dumps; the path of the note.
+
+        The stacks are those of now, unless an exception has ended the program, or they are given.
+        """
         with self._lock:
             rank = rank_identity().rank
-            evidence.write_stacks(self._folder / evidence.STACKS.format(rank), evidence.stack_of(error))
+            evidence.write_stacks(self._folder / evidence.STACKS.format(rank), stacks or evidence.stack_of(error))
             path = self._write_note(why, error)
             evidence.write_dumps(self._folder, rank, self._groups)
             return path
@@ -178,6 +185,7 @@ class HangWatch:
             "since_step": round(time.monotonic() - clock.last, 3),
             "longest_step": round(clock.longest, 3),
             "limit": round(clock.limit(self._plan.hang_after), 3),
+            "code": evidence.code_of(error),
         }
         if error is not None:
             more |= evidence.failure(error)

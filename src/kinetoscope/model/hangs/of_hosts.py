@@ -1,0 +1,132 @@
+"""The hosts of ranks, as rows of `records.HOSTS`, by the files that they left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from kinetoscope.model.execution.frames import user_source
+from kinetoscope.model.hangs.activity import COLLECTIVE, GARBAGE, activity_of
+from kinetoscope.model.hangs.host_file import HostExit, HostFile, HostNote, ThreadStack
+from kinetoscope.model.hangs.records import CALLS, HOSTS
+
+_OF_COLLECTIVE: Final = re.compile(
+    r"gloo/|NCCL|nccl|[Tt]imed? ?out|(?:closed|reset) by peer|Broken pipe|WorkNCCL|DistBackendError|DistNetworkError"
+)
+"""Exceptions that a collective raises because others did not come, or have gone: an end of those that waited."""
+
+_OUT_OF_MEMORY: Final = re.compile(r"OutOfMemoryError|out of memory|MemoryError")
+_ABORTED: Final = (-6, -15)
+"""Signals by which the watchdog, and torchrun's agent, end those that wait."""
+
+
+def host_records(
+    rank: int, files: Sequence[HostFile], *, last_time: int | None = None, source: str = "flight recorder"
+) -> pl.DataFrame:
+    """The row of a rank, and of others that its files speak of, as `HOSTS`.
+
+    Args:
+        rank: of which other records are known.
+        files: that belong to it; those of ranks that left nothing else may be among them.
+        last_time: the last time that the other records know, ns since 1970; None where they know none.
+        source: what these are; "" for none.
+    """
+    ranks = {each for file in files for each in _ranks_in(file)} | ({rank} if source else set())
+    rows = []
+    for each in sorted(ranks):
+        row = _row(each, [file for file in files if each in _ranks_in(file)])
+        if each == rank and source:
+            row["source"] = ", ".join(filter(None, (source, row["source"])))
+            times = [time for time in (last_time, row["last_time"]) if time is not None]
+            row["last_time"] = max(times, default=None)
+        rows.append(row)
+    return HOSTS.frame(rows)
+
+
+def _ranks_in(file: HostFile) -> set[int]:
+    own = {file.rank} if file.rank is not None and not file.is_log else set()
+    return {*own, *(each.rank for each in file.exits)}
+
+
+def _row(rank: int, files: Sequence[HostFile]) -> dict[str, Any]:
+    own = [file for file in files if file.rank == rank and not file.is_log]
+    note = max((file.note for file in own if file.note is not None), key=lambda each: each.written, default=None)
+    thread = main_thread([thread for file in own for thread in file.threads], note)
+    exits = [each for file in files for each in file.exits if each.rank == rank]
+    sources = {"stacks": [file for file in own if file.threads or file.note], "log": exits}
+    row: dict[str, Any] = dict.fromkeys(HOSTS.names)
+    row |= {"rank": rank, "source": ", ".join(name for name, some in sources.items() if some)}
+    if note is not None:
+        row |= {"world": note.world or None, "last_time": note.written, "written": note.written}
+    if thread is not None and thread.stack:
+        location = user_source(thread.stack)
+        row["stack"] = thread.stack
+        file = (location.file or "").replace("\\", "/").rpartition("/")[2]
+        row["line"] = f"{file}:{location.line}" if file else None
+        row["activity"] = GARBAGE if thread.collects else activity_of(thread.stack, note.code if note else "")
+    row["ended"] = _end(note, exits)
+    if note is not None and note.why == "exception" and row["ended"] is None:
+        row["activity"] = COLLECTIVE
+    return row
+
+
+def main_thread(threads: Sequence[ThreadStack], note: HostNote | None) -> ThreadStack | None:
+    """The main thread: the one that the note names, else the last, as `faulthandler` has the oldest last."""
+    named = [each for each in threads if note is not None and each.thread == note.main_thread]
+    return named[-1] if named else threads[-1] if threads else None
+
+
+def _end(note: HostNote | None, exits: Sequence[HostExit]) -> str | None:
+    """How a rank ended by itself; None if it has not, or only since others did not come."""
+    if any("memory" in each.reason for each in exits) or (note and _OUT_OF_MEMORY.search(note.exception)):
+        return "out of memory"
+    if note is not None and note.exception:
+        return None if _OF_COLLECTIVE.search(note.exception) else f"exception {note.exception}"
+    codes = [each.code for each in exits if each.code is not None]
+    if any(each.reason == "watchdog" for each in exits) or any(code in _ABORTED for code in codes):
+        return None
+    for code in codes:
+        return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+    return "the program ended" if note is not None and note.is_over and not note.went_on else None
+
+
+def combined(hosts: pl.DataFrame) -> pl.DataFrame:
+    """One row for each rank, of several: what the first that knows it says; the sources of all."""
+    rest = [name for name in HOSTS.names if name not in ("rank", "source", "last_time")]
+    return (
+        hosts.group_by("rank", maintain_order=True)
+        .agg(
+            *(pl.col(name).drop_nulls().first() for name in rest),
+            pl.col("last_time").max(),
+            pl.col("source").str.split(", ").explode().drop_nulls().unique(maintain_order=True).str.join(", "),
+        )
+        .select(HOSTS.names)
+        .sort("rank")
+    )
+
+
+def members_of(files: Iterable[HostFile]) -> dict[str, tuple[int, ...]]:
+    """The ranks of process groups, by name, as notes say: dumps of gloo do not."""
+    return {name: ranks for file in files if file.note is not None for name, ranks in file.note.members.items()}
+
+
+def with_failed_call(calls: pl.DataFrame, files: Sequence[HostFile]) -> pl.DataFrame:
+    """The calls of one rank, where the last one of those that raised the exception of the end is not completed.
+
+    Torch retires the entry of a collective of gloo that failed, and counts it as completed.
+    """
+    notes = [file.note for file in files if file.note is not None and file.note.failed_call]
+    if not notes or not _OF_COLLECTIVE.search(notes[-1].exception):
+        return calls
+    failed = notes[-1].failed_call.replace("_", "")
+    last = calls.filter(~pl.col("is_p2p")).sort("order").tail(1)
+    if last.is_empty() or last["name"][0].replace("_", "") not in (failed, f"{failed}base", "barrier"):
+        return calls
+    here = pl.col("order") == last["order"][0]
+    return calls.with_columns(
+        pl.when(here).then(pl.lit("scheduled")).otherwise(pl.col("state")).alias("state"),
+        pl.when(here).then(None).otherwise(pl.col("completed")).alias("completed"),
+    ).select(CALLS.names)
