@@ -13,7 +13,7 @@ _PLACES: Final = (
     ("import", r"^<frozen importlib"),
     (
         "checkpoint",
-        r"/torch/(?:serialization\.py|distributed/checkpoint/)|/safetensors/|\): (?:save|load)_(?:checkpoint|pretrained)$",
+        r"/torch/(?:serialization\.py|distributed/checkpoint/)|/safetensors/|: \w+_(?:checkpoint|pretrained)$",
     ),
     (
         "data loading",

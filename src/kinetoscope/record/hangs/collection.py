@@ -80,10 +80,10 @@ def collected(plan: RecordPlan, pid: int, code: int) -> LeftByHang | None:
         for folder in folders:
             _remove(folder)
         return None
-    return _left(folders[-1], code)
+    return _left(folders[-1])
 
 
-def _left(folder: Path, code: int) -> LeftByHang:
+def _left(folder: Path) -> LeftByHang:
     notes = [*mailbox.read_all(folder, "note_").values()]
     matches = filter(None, (_OF_RANK.fullmatch(each.name) for each in folder.iterdir()))
     late = {int(note["rank"]) for note in notes if "went_on_after" in note}
