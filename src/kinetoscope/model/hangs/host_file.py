@@ -60,6 +60,11 @@ class HostNote:
     descriptions: Mapping[str, str] = field(default_factory=dict)
     backends: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def hangs(self) -> bool:
+        """Whether a step took much too long when it was written, and has not ended."""
+        return self.why in ("step", "before the first step", "the interpreter stood still") and not self.went_on
+
 
 @dataclass(frozen=True)
 class HostExit:

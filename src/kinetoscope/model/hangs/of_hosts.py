@@ -19,8 +19,8 @@ _OF_COLLECTIVE: Final = re.compile(
 """Exceptions that a collective raises because others did not come, or have gone: an end of those that waited."""
 
 _OUT_OF_MEMORY: Final = re.compile(r"OutOfMemoryError|out of memory|MemoryError")
-_ABORTED: Final = (-6, -15)
-"""Signals by which the watchdog, and torchrun's agent, end those that wait."""
+_ABORTED, _TERMINATED = -6, -15
+"""Exit codes by the signals with which the watchdog, and torchrun's agent, end those that wait."""
 
 
 def host_records(
@@ -86,9 +86,10 @@ def _end(note: HostNote | None, exits: Sequence[HostExit]) -> str | None:
     if note is not None and note.exception:
         return None if _OF_COLLECTIVE.search(note.exception) else f"exception {note.exception}"
     codes = [each.code for each in exits if each.code is not None]
-    if any(each.reason == "watchdog" for each in exits) or any(code in _ABORTED for code in codes):
-        return None
+    waited = any(each.reason == "watchdog" for each in exits) or (note is not None and note.hangs)
     for code in codes:
+        if code == _TERMINATED or (code == _ABORTED and waited):
+            return None
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     return "the program ended" if note is not None and note.is_over and not note.went_on else None
 
