@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -11,7 +11,10 @@ import polars as pl
 from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.hangs.activity import COLLECTIVE, GARBAGE, activity_of
 from kinetoscope.model.hangs.host_file import HostExit, HostFile, HostNote, ThreadStack
-from kinetoscope.model.hangs.records import CALLS, HOSTS
+from kinetoscope.model.hangs.records import HOSTS
+
+Records = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+"""Rows of `CALLS`, `GROUPS` and `HOSTS`."""
 
 _OF_COLLECTIVE: Final = re.compile(
     r"gloo/|NCCL|nccl|[Tt]imed? ?out|(?:closed|reset) by peer|Broken pipe|WorkNCCL|DistBackendError|DistNetworkError"
@@ -109,25 +112,43 @@ def combined(hosts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def members_of(files: Iterable[HostFile]) -> dict[str, tuple[int, ...]]:
-    """The ranks of process groups, by name, as notes say: dumps of gloo do not."""
-    return {name: ranks for file in files if file.note is not None for name, ranks in file.note.members.items()}
+def with_hosts(rank: int, records: Records, files: Sequence[HostFile]) -> Records:
+    """The calls, groups and hosts of one rank, with what its files add.
 
-
-def with_failed_call(calls: pl.DataFrame, files: Sequence[HostFile]) -> pl.DataFrame:
-    """The calls of one rank, where the last one of those that raised the exception of the end is not completed.
-
-    Torch retires the entry of a collective of gloo that failed, and counts it as completed.
+    These are: the hosts; members of groups, which dumps of gloo do not have; that the collective has failed which raised
+    the exception that ended the program: torch retires its entry, and gloo's then looks as if it were completed.
     """
+    calls, groups, hosts = records
+    if not files:
+        return records
+    known = hosts.row(0, named=True) if hosts.height else {"source": "", "last_time": None}
+    of_files = host_records(rank, files, last_time=known["last_time"], source=known["source"])
+    failed = _failed(calls, files)
+    if failed is not None:
+        here = pl.col("order") == failed["order"]
+        lacks = (pl.col("group") == failed["group"]) & (pl.col("done") >= failed["seq"])
+        calls = calls.with_columns(
+            state=pl.when(here).then(pl.lit("scheduled")).otherwise("state"),
+            completed=pl.when(~here).then("completed"),
+        )
+        groups = groups.with_columns(done=pl.when(lacks).then(failed["seq"] - 1).otherwise("done"))
+    return calls, _with_members(groups, files), combined(pl.concat([of_files, hosts]))
+
+
+def _with_members(groups: pl.DataFrame, files: Sequence[HostFile]) -> pl.DataFrame:
+    """The groups with members by their names, as notes say, where nothing else does."""
+    known = {name: ranks for file in files if file.note is not None for name, ranks in file.note.members.items()}
+    names = groups["group"].str.extract(r":([^ ]*)").to_list()
+    members = pl.Series([known.get(name) for name in names], dtype=pl.List(pl.Int64))
+    return groups.with_columns(ranks=pl.coalesce("ranks", members))
+
+
+def _failed(calls: pl.DataFrame, files: Sequence[HostFile]) -> dict[str, Any] | None:
+    """The call that raised the exception which ended the program; None if none did."""
     notes = [file.note for file in files if file.note is not None and file.note.failed_call]
-    if not notes or not _OF_COLLECTIVE.search(notes[-1].exception):
-        return calls
-    failed = notes[-1].failed_call.replace("_", "")
     last = calls.filter(~pl.col("is_p2p")).sort("order").tail(1)
-    if last.is_empty() or last["name"][0].replace("_", "") not in (failed, f"{failed}base", "barrier"):
-        return calls
-    here = pl.col("order") == last["order"][0]
-    return calls.with_columns(
-        pl.when(here).then(pl.lit("scheduled")).otherwise(pl.col("state")).alias("state"),
-        pl.when(here).then(None).otherwise(pl.col("completed")).alias("completed"),
-    ).select(CALLS.names)
+    if not notes or last.is_empty() or not _OF_COLLECTIVE.search(notes[-1].exception):
+        return None
+    row = last.row(0, named=True)
+    called, failed = (name.replace("_", "") for name in (row["name"], notes[-1].failed_call))
+    return row if called.startswith(failed) or called in ("allreducebarrier", f"{failed}base") else None
