@@ -115,14 +115,14 @@ def combined(hosts: pl.DataFrame) -> pl.DataFrame:
 def with_hosts(rank: int, records: Records, files: Sequence[HostFile]) -> Records:
     """The calls, groups and hosts of one rank, with what its files add.
 
-    These are: the hosts; members of groups, which dumps of gloo do not have; that the collective has failed which raised
-    the exception that ended the program: torch retires its entry, and gloo's then looks as if it were completed.
+    These are: the hosts; members of groups, which dumps of gloo do not have; that the collective has failed which
+    raised the exception that ended the program: torch retires its entry, and gloo's then looks as if it were completed.
     """
     calls, groups, hosts = records
     if not files:
         return records
-    known = hosts.row(0, named=True) if hosts.height else {"source": "", "last_time": None}
-    of_files = host_records(rank, files, last_time=known["last_time"], source=known["source"])
+    known: dict[str, Any] = hosts.row(0, named=True) if hosts.height else {}
+    of_files = host_records(rank, files, last_time=known.get("last_time"), source=known.get("source") or "")
     failed = _failed(calls, files)
     if failed is not None:
         here = pl.col("order") == failed["order"]

@@ -21,7 +21,7 @@ from kinetoscope.readers.reader import CandidateFile
 HANG_FOLDER: Final = "hang"
 """The folder beside traces that our recorder writes to."""
 
-_OURS: Final = re.compile(r"(?:stacks_rank_\d{1,9}\.txt|(?:note|exit)_rank_\d{1,9}\.json)(?:\.gz|\.zst)?")
+_OURS: Final = re.compile(r"(?:stacks|note|exit)_rank_\d{1,9}\.txt(?:\.gz|\.zst)?")
 _LOG: Final = re.compile(r".+\.(?:log|err|out)(?:\.gz|\.zst)?", re.IGNORECASE)
 _STACKS: Final = re.compile(rb"(?m)^(?:Current t|T)hread 0x[0-9a-f]+.{0,80}\(most recent call first\):")
 

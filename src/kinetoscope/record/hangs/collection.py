@@ -23,7 +23,7 @@ from kinetoscope.record.session.child_config import RecordPlan
 from kinetoscope.record.session.options import rank_identity
 
 _OURS: Final = re.compile(rf"{evidence.FOLDER}(-\d{{1,5}})?")
-_OF_RANK: Final = re.compile(r"\w*_rank_(\d{1,9})(?:\.txt|\.json)?")
+_OF_RANK: Final = re.compile(r"\w*_rank_(\d{1,9})(?:\.txt)?")
 _LATER_S: Final = 10.0
 """Stacks that a frozen process left count if they are so much younger than those that it wrote itself."""
 

@@ -1,10 +1,10 @@
 """The files that a rank writes about itself when it hangs, is asked to, or ends badly.
 
     stacks_rank_3.txt      the Python stacks of all threads, as `faulthandler` writes them
-    note_rank_3.json       who, when, why, at which step, and the process groups
+    note_rank_3.txt        who, when, why, at which step, and the process groups
     nccl_trace_rank_3      torch's Flight Recorder of NCCL; fr_trace_rank_3 that of gloo
 
-Each appears whole or not at all; a later one replaces it. The stacks come first, which need nothing of torch; then the
+The notes are JSON, but not named so: in a folder of a run that is what traces are. Each appears whole or not at all; a later one replaces it. The stacks come first, which need nothing of torch; then the
 dump without stacks of the calls, and in its place the one with them, should that one never come to an end.
 """
 
@@ -30,7 +30,7 @@ from kinetoscope.record.session.options import RankIdentity
 FOLDER: Final = "hang"
 """The folder of a run that these files are in; that of the second restart of its ranks is `hang-2`."""
 
-STACKS, NOTE, EXIT = "stacks_rank_{}.txt", "note_rank_{}.json", "exit_rank_{}.json"
+STACKS, NOTE, EXIT = "stacks_rank_{}.txt", "note_rank_{}.txt", "exit_rank_{}.txt"
 
 _DUMPS: Final = re.compile(r"_dump_(fr|nccl|xccl)_trace")
 _BACKENDS: Final = {"fr": "gloo", "nccl": "nccl", "xccl": "xccl"}
