@@ -28,8 +28,8 @@ def verdicts_of(folder: Path) -> list[dict[str, Any]]:
         found = json.loads(done.stdout)
     except ValueError:
         return [{"cause": "unreadable", "certainty": "", "ranks": "", "line": done.stderr.strip()[-200:]}]
-    rows = found if isinstance(found, list) else found.get("rows", found.get("data", []))
-    return [row for row in rows if isinstance(row, dict)]
+    names = [column["name"] for column in found["columns"]]
+    return [dict(zip(names, row, strict=True)) for row in found["rows"]]
 
 
 def ranks_of(text: str | None) -> set[int]:

@@ -5,8 +5,8 @@
     nccl_trace_rank_3      torch's Flight Recorder of NCCL; fr_trace_rank_3 that of gloo
 
 The notes are JSON, but not named so: in a folder of a run that is what traces are. Each appears whole or not at all; a
-later one replaces it. The stacks come first, which need nothing of torch; then the dump without stacks of the calls, and
-in its place the one with them, should that one never come to an end.
+later one replaces it. The stacks come first, which need nothing of torch; then the dump without stacks of the calls,
+and in its place the one with them, should that one never come to an end.
 """
 
 from __future__ import annotations
