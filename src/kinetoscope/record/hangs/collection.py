@@ -10,8 +10,7 @@ import contextlib
 import re
 import shutil
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,16 +21,15 @@ from kinetoscope.record.hangs.watch import WATCHED
 from kinetoscope.record.session.child_config import RecordPlan
 from kinetoscope.record.session.options import rank_identity
 
-_OURS: Final = re.compile(rf"{evidence.FOLDER}(-\d{{1,5}})?")
-_OF_RANK: Final = re.compile(r"\w*_rank_(\d{1,9})(?:\.txt)?")
+_OURS: Final = re.compile(rf"(?:{evidence.FOLDER}|{evidence.LATE}|{evidence.ASKED})(?:-\d{{1,5}})?")
 _LATER_S: Final = 10.0
 """Stacks that a frozen process left count if they are so much younger than those that it wrote itself."""
 
 
-def _folders(run: str) -> list[Path]:
-    """The folders of the ranks' files, that of the last restart last."""
-    named = [each for each in Path(run).glob(f"{evidence.FOLDER}*") if _OURS.fullmatch(each.name) and each.is_dir()]
-    return sorted(named, key=lambda each: (len(each.name), each.name))
+def _folders(run: str, name: str = "") -> list[Path]:
+    """The folders of files of ranks, those of the last restart last; `name`: of which kind."""
+    ours = [each for each in Path(run).glob(f"{name}*") if _OURS.fullmatch(each.name) and each.is_dir()]
+    return sorted(ours, key=lambda each: (len(each.name), each.name))
 
 
 def put_aside(run: str) -> None:
@@ -49,15 +47,13 @@ class LeftByHang:
         folder: of the last restart that left something.
         ranks: that have written something there.
         world: ranks of the job; 0 where unknown.
-        hung: of these, ranks in which a step took much too long, and did not end.
-        late: ranks in which one took much too long, but ended.
+        is_late: steps took much too long there, but ended.
     """
 
     folder: Path
     ranks: tuple[int, ...]
     world: int
-    hung: tuple[int, ...]
-    late: tuple[int, ...]
+    is_late: bool = False
 
 
 def collected(plan: RecordPlan, pid: int, code: int) -> LeftByHang | None:
@@ -72,33 +68,21 @@ def collected(plan: RecordPlan, pid: int, code: int) -> LeftByHang | None:
             _thaw(plan, control / frozen.FOLDER / str(each), note)
     if pid in watched and code:
         leave_exit(plan.dir, watched[pid].get("rank", ""), {}, pid, code)
-    folders = _folders(plan.dir)
-    if not folders:
-        return None
+    folders = _folders(plan.dir, evidence.FOLDER)
     notes = [note for folder in folders for note in mailbox.read_all(folder, "note_").values()]
-    if not code and all(note.get("why") == "end" for note in notes):
-        for folder in folders:
-            _remove(folder)
-        return None
-    return _left(folders[-1])
+    if code or not all(note.get("why") == "end" for note in notes):
+        return _left(folders[-1]) if folders else None
+    for folder in folders:
+        _remove(folder)
+    late = _folders(plan.dir, evidence.LATE)
+    return replace(_left(late[-1]), is_late=True) if late else None
 
 
 def _left(folder: Path) -> LeftByHang:
-    notes = [*mailbox.read_all(folder, "note_").values()]
-    matches = filter(None, (_OF_RANK.fullmatch(each.name) for each in folder.iterdir()))
-    late = {int(note["rank"]) for note in notes if "went_on_after" in note}
-    hung = {int(note["rank"]) for note in notes if note.get("why") in _HANGS} - late
+    notes = mailbox.read_all(folder, "note_").values()
+    matches = filter(None, (evidence.OF_RANK.fullmatch(each.name) for each in folder.iterdir()))
     world = max((int(note.get("world") or 0) for note in notes), default=0)
-    return LeftByHang(
-        folder, tuple(sorted({int(each[1]) for each in matches})), world, _in_order(hung), _in_order(late)
-    )
-
-
-_HANGS: Final = ("step", "before the first step", frozen.FROZEN)
-
-
-def _in_order(ranks: set[int]) -> tuple[int, ...]:
-    return tuple(sorted(ranks))
+    return LeftByHang(folder, tuple(sorted({int(each[1]) for each in matches})), world)
 
 
 def _thaw(plan: RecordPlan, stacks: Path, note: dict[str, Any]) -> None:
@@ -121,20 +105,12 @@ def _thaw(plan: RecordPlan, stacks: Path, note: dict[str, Any]) -> None:
 def _remove(folder: Path) -> None:
     """Remove what the ranks of this machine have left, and the folder if nothing else is in it."""
     host = rank_identity().host
-    for name, note in mailbox.read_all(folder, "note_").items():
+    for note in mailbox.read_all(folder, "note_").values():
         if note.get("host") == host:
-            for file in _files_of(folder, str(note.get("rank"))):
+            for file in evidence.files_of(folder, int(note["rank"])):
                 file.unlink(missing_ok=True)
-            (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
-
-
-def _files_of(folder: Path, rank: str) -> Iterator[Path]:
-    for file in folder.iterdir():
-        match = _OF_RANK.fullmatch(file.name)
-        if match and match[1] == rank:
-            yield file
 
 
 def said(left: LeftByHang | None) -> str:
@@ -143,10 +119,6 @@ def said(left: LeftByHang | None) -> str:
         return "nothing hung"
     ranks = f"{len(left.ranks)} of {left.world} ranks" if left.world else "the ranks"
     where = f"stacks and collectives of {ranks} are in {left.folder}"
-    if left.late and not left.hung:
-        return f"a step took much longer than those before on {_many(left.late)}, and ended; {where}"
+    if left.is_late:
+        return f"a step took much longer than those before, and ended: of then, {where}"
     return f"{where}; `kinetoscope hang {left.folder}` says what they wait for"
-
-
-def _many(ranks: tuple[int, ...]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"

@@ -31,7 +31,16 @@ from kinetoscope.record.session.options import RankIdentity
 FOLDER: Final = "hang"
 """The folder of a run that these files are in; that of the second restart of its ranks is `hang-2`."""
 
+LATE: Final = "late"
+"""The folder for files of steps that took much too long, but ended."""
+
+ASKED: Final = "asked"
+"""The folder for files that `kinetoscope trigger` asked for, once the program has ended well."""
+
 STACKS, NOTE, EXIT = "stacks_rank_{}.txt", "note_rank_{}.txt", "exit_rank_{}.txt"
+
+OF_RANK: Final = re.compile(r"\w*_rank_(\d{1,9})(?:\.txt)?")
+"""Names of the files of a rank."""
 
 _DUMPS: Final = re.compile(r"_dump_(fr|nccl|xccl)_trace")
 _BACKENDS: Final = {"fr": "gloo", "nccl": "nccl", "xccl": "xccl"}
@@ -73,9 +82,18 @@ def groups_now() -> Groups:
                 "desc": str(getattr(group, "group_desc", "") or ""),
                 "backend": str(backend),
                 "ranks": sorted(ranks),
+                "timeout": _timeout(group),
             }
         )
     return groups
+
+
+def _timeout(group: Any) -> float:
+    """The seconds after which a group's collectives fail; 0 where torch does not say."""
+    with contextlib.suppress(AttributeError, RuntimeError, TypeError, IndexError):
+        backend = group._get_backend(group._device_types[0])
+        return float(backend.options._timeout.total_seconds())
+    return 0.0
 
 
 def write_stacks(path: Path, tail: str = "") -> None:
@@ -98,7 +116,8 @@ def stack_of(error: BaseException | None) -> str:
 
 def code_of(error: BaseException | None) -> str:
     """The source of the line that the main thread is in, or was when this was raised: calls into C have no frame."""
-    frame: Any = sys._current_frames().get(threading.main_thread().ident or 0)
+    is_ours = threading.current_thread() is threading.main_thread()
+    frame: Any = None if is_ours else sys._current_frames().get(threading.main_thread().ident or 0)
     line = getattr(frame, "f_lineno", 0)
     if error is not None and error.__traceback__ is not None:
         frame, line = [*traceback.walk_tb(error.__traceback__)][-1]
@@ -159,6 +178,20 @@ def note_of(here: RankIdentity, why: str, groups: Groups, more: Mapping[str, Any
         "groups": groups,
         **more,
     }
+
+
+def files_of(folder: Path, rank: int) -> list[Path]:
+    """The files of a rank in a folder."""
+    names = ((file, OF_RANK.fullmatch(file.name)) for file in folder.iterdir())
+    return [file for file, match in names if match and int(match[1]) == rank]
+
+
+def put_to(name: str, folder: Path, rank: int) -> None:
+    """Move the files of a rank to a folder of this name: they are of a time of which nobody waits for it."""
+    place = folder.with_name(folder.name.replace(FOLDER, name, 1))
+    place.mkdir(exist_ok=True)
+    for file in files_of(folder, rank):
+        file.replace(place / file.name)
 
 
 def leave_note(folder: Path, note: Mapping[str, Any]) -> Path:

@@ -1,8 +1,9 @@
 """The watch of a rank: a thread that writes what there is once a step takes much longer than those before.
 
-A step hangs when it has taken ten times as long as the longest before it (the first is not counted), and at least as
-long as `--hang-after`. Before the first step has ended, and where nothing counts steps, it is five times that. What is
-written is written again each time that the wait has doubled; should the step end after all, the note says so.
+A step hangs when it has taken ten times as long as the longest before it (the first is not counted) or half as long as
+its process groups wait, and at least as long as `--hang-after`. Before the first step has ended, and where nothing
+counts steps, it is five times that. What is written is written again each time that the wait has doubled; should the
+step end after all, it is moved to `late`.
 
 The thread that trains sets two numbers a step. Where it holds the GIL in C, this thread stands still as well: for
 that case it keeps putting off a traceback of `faulthandler`, whose thread needs no GIL.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import sys
 import threading
@@ -63,9 +65,10 @@ class StepClock:
         self.last = now
         self.count += 1
 
-    def limit(self, least: float) -> float:
-        """The seconds after which the step hangs that is under way."""
-        return max(least, TIMES * self.longest) if self.count > 1 else BEFORE_FIRST * least
+    def limit(self, least: float, timeout: float = math.inf) -> float:
+        """The seconds after which the step hangs that is under way; `timeout`: of the process groups."""
+        usual = TIMES * self.longest if self.count > 1 else BEFORE_FIRST * least
+        return max(least, min(usual, timeout / 2))
 
 
 class HangWatch:
@@ -87,6 +90,7 @@ class HangWatch:
         self._known = str((mailbox.read(self._control / REQUEST) or {}).get("id", ""))
         self._agent = AgentWatch(plan)
         self._frozen = FrozenStacks(self._control)
+        self._over = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="kinetoscope-hang", daemon=True)
 
@@ -104,7 +108,7 @@ class HangWatch:
         return "RANK" in os.environ and os.environ.get(_OWNER) == str(os.getpid())
 
     def _run(self) -> None:
-        while True:
+        while not self._over:
             time.sleep(_POLL_S)
             with contextlib.suppress(OSError, RuntimeError):  # a folder that is away, a dictionary that just changed
                 if self._is_rank():
@@ -128,7 +132,7 @@ class HangWatch:
         if stacks := self._frozen.taken():
             self._hung = (self.clock.count, self.clock.last)
             self.write(FROZEN, stacks=stacks)
-        self._frozen.put_off(self.clock.limit(self._plan.hang_after))
+        self._frozen.put_off(self._limit)
         self._answer(name)
         self._judge()
 
@@ -151,16 +155,22 @@ class HangWatch:
         """Whether the step under way hangs, and has been written."""
         return self._hung is not None and self._hung[0] == self.clock.count
 
-    def _judge(self) -> None:
-        """Write if the step under way hangs; if one that did has ended, say so."""
-        count, last = self.clock.count, self.clock.last
+    @property
+    def _limit(self) -> float:
+        timeouts = [each["timeout"] for each in self._groups if each["timeout"]]
+        return self.clock.limit(self._plan.hang_after, min(timeouts, default=math.inf))
+
+    def _judge(self, *, is_over: bool = False) -> None:
+        """Write if the step under way hangs; if one that did has ended, or the program has come to its end, say so."""
+        count, last = self.clock.count, time.monotonic() if is_over else self.clock.last
         waited = time.monotonic() - last
-        if self._hung is not None and self._hung[0] != count:
+        if self._hung is not None and (is_over or self._hung[0] != count):
             self._note["went_on_after"] = round(last - self._hung[1], 3)
             self._hung = None
             evidence.leave_note(self._folder, self._note)
+            evidence.put_to(evidence.LATE, self._folder, int(self._note["rank"]))
         if self._hung is None:
-            self._next = self.clock.limit(self._plan.hang_after)
+            self._next = self._limit
         if waited > self._next:
             self._hung, self._next = (count, last), 2 * waited
             self.write("step" if count else "before the first step")
@@ -184,7 +194,7 @@ class HangWatch:
             "step": clock.count,
             "since_step": round(time.monotonic() - clock.last, 3),
             "longest_step": round(clock.longest, 3),
-            "limit": round(clock.limit(self._plan.hang_after), 3),
+            "limit": round(self._limit, 3),
             "code": evidence.code_of(error),
         }
         if error is not None:
@@ -194,6 +204,7 @@ class HangWatch:
 
     def _at_exit(self, pid: int) -> None:
         if os.getpid() == pid and self._is_rank():
+            self._over = True
             self._end(getattr(sys, "last_value", None))
             self._frozen.end()
 
@@ -204,12 +215,14 @@ class HangWatch:
         What was written while the step hung stays: once a collective has failed, its entry looks as if it were done.
         """
         self._groups = self._groups or evidence.groups_now()
-        if self._hung is not None and self._hangs:
-            self._note |= {"ended": time.time_ns()} | (evidence.failure(error) if error is not None else {})
-            if error is None:
-                self._note["went_on_after"] = round(time.monotonic() - self._hung[1], 3)
+        if error is None:
+            self._judge(is_over=True)
+            if self._note.get("why") == "trigger":
+                evidence.put_to(evidence.ASKED, self._folder, int(self._note["rank"]))
+            if self._groups:
+                self.write("end")
+        elif self._hangs:
+            self._note |= {"ended": time.time_ns(), **evidence.failure(error)}
             evidence.leave_note(self._folder, self._note)
-        elif error is not None:
+        else:
             self.write("exception", error)
-        elif self._groups:
-            self.write("end")
