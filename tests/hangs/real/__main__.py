@@ -49,9 +49,8 @@ def is_right(what: Planted, found: list[dict[str, Any]]) -> bool:
         return True
     ranks = ranks_of(found[0]["ranks"])
     allowed = {what.rank, what.other} if fault.both else {what.rank}
-    return found[0]["cause"] in fault.causes and (
-        (ranks <= allowed and bool(ranks & allowed)) or "unknown" in fault.causes
-    )
+    is_there = bool(ranks) and (ranks <= allowed or fault.among)
+    return found[0]["cause"] in fault.causes and (is_there or "unknown" in fault.causes)
 
 
 def asked(folder: Path, what: Planted) -> tuple[bool, bool]:

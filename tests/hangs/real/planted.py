@@ -29,18 +29,21 @@ class Fault:
     Attributes:
         causes: of `model.hangs.verdict`, any of which names it.
         both: the other rank may be named as well.
+        among: others may be named as well: gloo aborts a process that receives more than it expects, and of two ranks
+            that are left, nobody can say which is the one that differs.
         is_hang: the job does not end by itself.
     """
 
     causes: tuple[str, ...]
     both: bool = False
+    among: bool = False
     is_hang: bool = True
 
 
 FAULTS: Final[dict[str, Fault]] = {
     "skipped collective": Fault(("skipped call", "different collective")),
-    "other shape": Fault(("different sizes",)),
-    "other type": Fault(("different types",)),
+    "other shape": Fault(("different sizes", "rank ended"), among=True),
+    "other type": Fault(("different types", "rank ended"), among=True),
     "other operation": Fault(("different collective",)),
     "other root": Fault(("different root", "unknown", "device or network", "skipped call"), both=True),
     "order of groups": Fault(("order of groups",), both=True),

@@ -24,12 +24,14 @@ _PLACES: Final = (
     ("receive", r"/torch/distributed/distributed_c10d\.py\(\d+\): i?recv(?:_object_list)?$"),
     ("collective", r"/torch/distributed/|/torch/nn/parallel/distributed\.py\("),
     ("synchronization", r"/torch/(?:cuda|xpu|accelerator)/\w+\.py\(\d+\): (?:synchronize|wait\w*|query)$"),
+)
+_WAITS: Final = (
     ("waiting for a process", r"/subprocess\.py\("),
     ("network", r"/(?:socket|ssl|http/client)\.py\(|/(?:urllib3|requests|aiohttp|botocore|google)/"),
     ("waiting for a thread", r"/threading\.py\(\d+\): (?:wait|join|acquire|_wait_for_tstate_lock)$|/queue\.py\("),
 )
-_BY_FRAME: Final = tuple((what, re.compile(pattern)) for what, pattern in _PLACES)
-"""Looked up in this order for each frame, from the innermost to the outermost."""
+_BY_FRAME: Final = tuple(tuple((what, re.compile(pattern)) for what, pattern in places) for places in (_PLACES, _WAITS))
+"""Looked up in this order for each frame, the innermost first; ways to wait only if nothing else says."""
 
 _BY_CODE: Final = (
     ("sleep", re.compile(r"\bsleep\(")),
@@ -52,8 +54,9 @@ def activity_of(stack: str, code: str = "") -> str | None:
         code: the source of its innermost line; "" where unknown.
     """
     frames = [frame for frame in stack.split(SEPARATOR) if frame]
-    for frame in reversed(frames):
-        for what, pattern in _BY_FRAME:
-            if pattern.search(frame):
-                return what
+    for places in _BY_FRAME:
+        for frame in reversed(frames):
+            for what, pattern in places:
+                if pattern.search(frame):
+                    return what
     return next((what for what, pattern in _BY_CODE if pattern.search(code.strip())), None)

@@ -60,7 +60,7 @@ class StepClock:
     def tick(self) -> None:
         """A step has ended."""
         now = time.monotonic()
-        if self.count > 1 and now - self.last > self.longest:
+        if self.count and now - self.last > self.longest:
             self.longest = now - self.last
         self.last = now
         self.count += 1
