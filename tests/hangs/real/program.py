@@ -43,7 +43,7 @@ def main(plan: Plan) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     mine = dist.get_rank() == plan.rank
     fault = FAULTS.get(plan.cause)
-    groups = [dist.new_group([plan.rank, plan.other]) for _ in range(2)] if plan.cause == "order of groups" else []
+    groups = pairs(plan) if plan.cause == "order of groups" else []
     for step, batch in enumerate(batches(plan, mine)):
         is_due = step == plan.step
         model(batch).square().mean().backward()
@@ -58,6 +58,12 @@ def main(plan: Plan) -> None:
     if plan.cause != "exhausted loader":
         dist.barrier()
     dist.destroy_process_group()
+
+
+def pairs(plan: Plan) -> list[Any]:
+    """Two groups of the same two ranks."""
+    timeout = datetime.timedelta(seconds=plan.timeout)
+    return [dist.new_group([plan.rank, plan.other], timeout=timeout) for _ in range(2)]
 
 
 def batches(plan: Plan, mine: bool) -> Iterator[torch.Tensor]:
