@@ -195,8 +195,12 @@ def drawn(seed: int) -> Happening:
     )
 
 
-def complaints(seed: int) -> list[str]:
-    """What did not hold in the run of this seed."""
+WATCHED: Final = {"hang": True, "hang_after": 0.05}
+"""The plan of a watch for which each step hangs, so that it writes again and again."""
+
+
+def complaints(seed: int, **plan: Any) -> list[str]:
+    """What did not hold in the run of this seed; `plan`: what else is asked of the recorder."""
     from tests.record.chaos import unfit
 
     happening = drawn(seed)
@@ -204,8 +208,8 @@ def complaints(seed: int) -> list[str]:
     program = f"import os; os.environ['CHAOS'] = {text!r}\n{PROGRAM}"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        plain, plainly = _timed(program, None, happening)
-        ours, took = _timed(program, folder, happening)
+        plain, plainly = _timed(program, None, happening, plan)
+        ours, took = _timed(program, folder, happening, plan)
         wrong = _differences(plain, ours)
         if took > 10 * plainly + SLOWER:
             wrong.append(f"it took {took:.1f} s, and {plainly:.1f} s without us")
@@ -217,9 +221,9 @@ def complaints(seed: int) -> list[str]:
         return [f"{happening}: {each}\n{ours.err[-2000:]}" for each in wrong]
 
 
-def _timed(program: str, folder: Path | None, happening: Happening) -> tuple[Done, float]:
+def _timed(program: str, folder: Path | None, happening: Happening, plan: dict[str, Any]) -> tuple[Done, float]:
     began = time.monotonic()
-    record = dict(happening.record) if folder is not None else {}
+    record = {**happening.record, **plan} if folder is not None else {}
     return recorded(program, folder, fresh=happening.fresh, **record), time.monotonic() - began
 
 

@@ -20,6 +20,11 @@ def test_a_program_that_does_things_is_as_without_us(seed: int) -> None:
     assert chaos_programs.complaints(seed) == []
 
 
+@pytest.mark.parametrize("seed", range(20, 32))
+def test_a_program_that_is_watched_for_hangs_is_as_without_us(seed: int) -> None:
+    assert chaos_programs.complaints(seed, **chaos_programs.WATCHED) == []
+
+
 def test_the_twenty_see_a_bit_of_everything() -> None:
     plans = [drawn(seed) for seed in range(20)]
     assert {plan.how for plan in plans} == {"profile", "recorder", "handler"}

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import importlib.util
 import re
 import shutil
 import signal
@@ -36,6 +37,7 @@ from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.always import cost_of
+from kinetoscope.record.hangs import collection
 from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
 from kinetoscope.record.output.finishing_process import refused
@@ -77,14 +79,32 @@ def run(arguments: list[str]) -> int:
     for line in _salvaged(plan):
         sys.stderr.write(f"kinetoscope: of an earlier run, {line}\n")
     before, snapshots = _traces(plan), _snapshots(plan)
-    code = _run(command, environment_of(plan))
+    if plan.hang:
+        collection.put_aside(plan.dir)
+    pid, code = _run(command, environment_of(plan))
     ended = time.monotonic()
     lines = _salvaged(plan)
+    left = collection.collected(plan, pid, code) if plan.hang else None
+    code = 128 - code if code < 0 else code
     if snapshots := _snapshots(plan) - snapshots:
         lines.append(f"{_many(len(snapshots), 'snapshot')} of memory in {plan.dir}/{SNAPSHOT_FOLDER}")
-    for line in (*lines, _outcome(plan, before, ended, code)):
+    outcome = _outcome(plan, before, ended, code)
+    for line in (*lines, *([] if plan.hang and not plan.every else [outcome])):
         sys.stderr.write(f"kinetoscope: {line}\n")
+    if plan.hang:
+        _say(collection.said(left))
+        _explain(left)
     return code
+
+
+def _explain(left: collection.LeftByHang | None) -> None:
+    """Say at once what the ranks wait for."""
+    if left is not None and importlib.util.find_spec("kinetoscope.cli.hang") is not None:
+        sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            subprocess.run(
+                [sys.executable, "-m", "kinetoscope", "hang", str(left.folder)], stdout=sys.stderr, check=False
+            )
 
 
 def _parser() -> Parser:
@@ -135,6 +155,19 @@ def _parser() -> Parser:
         default=5,
         metavar="M",
         help="with --every, keep the newest and the slowest M windows (5)",
+    )
+    hang = parser.add_argument_group("hangs")
+    hang.add_argument(
+        "--hang",
+        action="store_true",
+        help="watch each rank: of one that hangs or fails, write stacks and torch's Flight Recorder into DIR/hang",
+    )
+    hang.add_argument(
+        "--hang-after",
+        type=typed(_seconds),
+        default=60.0,
+        metavar="TIME",
+        help="a step hangs that takes longer, and ten times the longest before it (60s)",
     )
     server = parser.add_argument_group("a server that runs")
     server.add_argument(
@@ -269,6 +302,8 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> RecordPlan:
         raise UsageError("--idle and --every exclude each other: one waits to be asked, the other does not")
     if args.seconds and (args.idle or args.every):
         raise UsageError("--for records once, by time; --idle and --every record by steps")
+    if args.hang and (args.seconds or "://" in (args.output or "")):
+        raise UsageError("--hang watches for as long as the program runs, and writes into a folder: no --for, no URL")
     folder = args.output or _folder(command)
     if folder.startswith("memory:"):
         raise UsageError(f"{folder} is the memory of one process, and ends with it: name a folder, or another store")
@@ -279,6 +314,8 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> RecordPlan:
     when, how = ({field.name for field in dataclasses.fields(kind)} for kind in (RecordPlan, RecordOptions))
     given = {name: value for name, value in vars(args).items() if name in when}
     options = {name: value for name, value in vars(args).items() if name in how - when}
+    if args.hang and not args.every:  # it costs nothing but a watch then
+        given["idle"] = True
     return RecordPlan(dir=folder, control=str(control_of(folder)), options=options, **given)
 
 
@@ -315,15 +352,14 @@ def _clear(control: Path) -> None:
             each.unlink(missing_ok=True)
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> int:
-    """Run the command as if it had been typed: what is sent to us goes to it, and its end is ours."""
+def _run(command: Sequence[str], environment: dict[str, str]) -> tuple[int, int]:
+    """Run the command as if it had been typed: what is sent to us goes to it; its process and its exit code."""
     try:
         process = subprocess.Popen(command, env=environment)
     except OSError as error:
         raise InputError(f"{command[0]}: {error.strerror or error}; the command behind -- is run as it is") from error
     with _forwarding(process):
-        code = process.wait()
-    return 128 - code if code < 0 else code
+        return process.pid, process.wait()
 
 
 @contextlib.contextmanager

@@ -3,10 +3,13 @@
 Name the job by the folder of its run or by one of its processes, for example that of torchrun or of `kinetoscope
 record`. All ranks begin at the same step. The paths of the traces are printed, one per line, when they are complete.
 Touching the file DIR/trigger or sending SIGUSR2 to a rank does the same without waiting.
+
+    kinetoscope trigger --hang DIR     each rank of `kinetoscope record --hang` writes now where it is
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import socket
 import sys
@@ -19,6 +22,8 @@ from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, NotFoundError
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.daemon.daemon import descendants, environment_of
+from kinetoscope.record.hangs.agent import REQUEST
+from kinetoscope.record.hangs.watch import WATCHED
 from kinetoscope.record.output.leftovers import is_alive
 from kinetoscope.record.session.child_config import ENVIRONMENT, RecordPlan, control_of, daemon_note
 from kinetoscope.views.text import printable
@@ -39,11 +44,16 @@ def run(arguments: list[str]) -> int:
         "--memory", action="store_true", help="a snapshot of CUDA's memory, too; its history begins now if it has not"
     )
     parser.add_argument(
-        "--timeout", type=typed(positive), default=600, metavar="S", help="seconds to wait for the traces (600)"
+        "--hang", action="store_true", help="no traces: stacks and torch's Flight Recorder of each rank"
+    )
+    parser.add_argument(
+        "--timeout", type=typed(positive), metavar="S", help="seconds to wait for the traces (600), with --hang (30)"
     )
     parser.add_argument("--no-wait", action="store_true", help="do not wait for the traces")
     args = parser.parse_args(arguments)
     control = _control(args.job)
+    if args.hang:
+        return _of_hang(control, args)
     wish = {"steps": args.steps, "warmup": args.warmup, "with_stack": args.with_stack, "memory_snapshot": args.memory}
     if args.job.isdecimal():
         wish["pid"] = int(args.job)
@@ -53,7 +63,28 @@ def run(arguments: list[str]) -> int:
         raise InputError(f"{control}: {error.strerror or error}; the job's user has to ask") from error
     if args.no_wait:
         return 0
-    return _wait(control, number, args.timeout, warmup=args.warmup)
+    return _wait(control, number, args.timeout or 600, warmup=args.warmup)
+
+
+def _of_hang(control: Path, args: argparse.Namespace) -> int:
+    """Have each rank write where it is, and print the paths of their notes."""
+    if not mailbox.read_all(control / WATCHED):
+        raise NotFoundError(f"{args.job}: no rank of `kinetoscope record --hang` is there (yet)")
+    number = mailbox.new_number()
+    mailbox.leave(control / REQUEST, {"id": number, "why": "trigger"})
+    if args.no_wait:
+        return 0
+    timeout = args.timeout or 30
+    until = time.monotonic() + timeout
+    while True:
+        done, ranks = mailbox.read_all(control / number, "done."), mailbox.read_all(control / WATCHED)
+        awaited = _awaited(ranks, None, done)
+        if not awaited or time.monotonic() > until:
+            break
+        time.sleep(_PAUSE)
+    who = ", ".join(sorted(awaited))
+    problem = f"no answer from {who} within {timeout:.0f} s; a thread may hold the interpreter in C" if awaited else ""
+    return _report(done, problem, "hang")
 
 
 def _control(job: str) -> Path:
@@ -121,7 +152,7 @@ def _lives(note: Mapping[str, Any]) -> bool:
     return note.get("host") != socket.gethostname() or not isinstance(process, int) or is_alive(process)
 
 
-def _report(done: Mapping[str, mailbox.MailboxNote], problem: str = "") -> int:
+def _report(done: Mapping[str, mailbox.MailboxNote], problem: str = "", verb: str = "summary") -> int:
     for line in _lines(done):
         sys.stdout.write(printable(line) + "\n")
     sys.stdout.flush()
@@ -130,7 +161,8 @@ def _report(done: Mapping[str, mailbox.MailboxNote], problem: str = "") -> int:
         _say(line)
     folders = {os.path.dirname(line) for line in _lines(done)}  # noqa: PTH120 - may be a URL
     if len(folders) == 1:
-        _say(f"`kinetoscope summary {folders.pop()}` says where the time goes")
+        says = "where the time goes" if verb == "summary" else "what the ranks wait for"
+        _say(f"`kinetoscope {verb} {folders.pop()}` says {says}")
     return 0 if done and not said and not problem else 1
 
 

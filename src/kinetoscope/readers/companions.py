@@ -55,6 +55,12 @@ COMPANIONS: Final = [
         " `flight_recorder` beside the traces, and in the folder that is opened",
         "flight_recorder",
     ),
+    Companion(
+        "hang",
+        "what hosts left when the job hung: stacks by faulthandler, notes of `record --hang`, logs; by default those in"
+        " `hang` beside the traces",
+        "host_files",
+    ),
 ]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -67,3 +73,4 @@ class CompanionPaths(TypedDict, total=False):
     compile: Paths | None
     snapshot: Paths | None
     flight_recorder: Paths | None
+    hang: Paths | None

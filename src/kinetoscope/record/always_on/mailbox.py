@@ -69,12 +69,17 @@ def _notes(folder: Path, prefix: str) -> Iterator[tuple[str, MailboxNote]]:
             yield name, note
 
 
+def new_number() -> str:
+    """The number of a new request."""
+    return f"{time.time_ns()}-{secrets.token_hex(3)}"
+
+
 def ask(control: Path, request: Mapping[str, Any]) -> str:
     """Ask the processes of a run for a recording; the number of the request comes back.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    number = f"{time.time_ns()}-{secrets.token_hex(3)}"
+    number = new_number()
     leave(control / "request", {**request, "id": number, "time": time.time()})
     return number

@@ -28,6 +28,9 @@ from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepE
 from kinetoscope.record.always_on.idle import AgreedWindow, RankProcess, RequestWatch
 from kinetoscope.record.always_on.module_calls import ModuleCalls, RangeCalls, optimizer_was_made
 from kinetoscope.record.always_on.timing import TimedSteps
+from kinetoscope.record.hangs.evidence import folder_of, restarts
+from kinetoscope.record.hangs.variables import is_recorder_of_all, set_variables
+from kinetoscope.record.hangs.watch import HangWatch
 from kinetoscope.record.output import compile_log, memory_snapshots
 from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
@@ -56,6 +59,8 @@ def begin(text: str) -> None:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=running.forked)
         running.listen()
+        if plan.hang:
+            running.watch_for_hangs()
 
 
 class ProcessRecording:
@@ -74,6 +79,7 @@ class ProcessRecording:
         if self._options.memory_snapshot:  # so do the model's parameters
             memory_snapshots.history.keep(plan.dir, self._options.max_memory_events)
         self._calls: ModuleCalls | None = None
+        self._hang: HangWatch | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -112,6 +118,24 @@ class ProcessRecording:
         if signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:
             signal.signal(signal.SIGUSR2, self._on_signal)
 
+    def watch_for_hangs(self) -> None:
+        """Have torch record its collectives, and watch for a step that does not end."""
+        import torch
+
+        if self._hang is not None:
+            return
+        of_all = is_recorder_of_all(getattr(torch._C, "_distributed_c10d", None))
+        set_variables(folder_of(self._plan.dir, restarts()), of_all=of_all)
+        self._hang = HangWatch(self._plan)
+        self._hang.start()
+
+    def _tick(self) -> None:
+        """A step has ended, of which the watch is to know; in a child of fork there is none yet."""
+        if self._hang is not None:
+            self._hang.clock.tick()
+        elif self._plan.hang:
+            self.watch_for_hangs()
+
     def _on_signal(self, *_: object) -> None:
         self._signalled = True
         if self._job is not None:
@@ -125,6 +149,9 @@ class ProcessRecording:
         """
         if self._job is not None:
             self._job.abandon()
+        if self._hang is not None:
+            self._hang.forked()
+            self._hang = None
         self._forget()
         if forks.armed():
             self._over = True
@@ -144,6 +171,7 @@ class ProcessRecording:
             if self._calls is not None:
                 self._trains()
             if self._rounds.ended_by(optimizer) and self._ready():
+                self._tick()
                 self._here.boundary(entered)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not be the program's
             self._fail(error)
@@ -171,6 +199,7 @@ class ProcessRecording:
             if not self._plan.steps_by and optimizer_was_made() and (self._job is None or self._job.idle):
                 self._await_optimizer()
             elif self._ready(by_calls=True):
+                self._tick()
                 self._here.called(module)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)

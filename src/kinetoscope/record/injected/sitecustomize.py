@@ -94,6 +94,21 @@ def _find_package(folder: str) -> None:
         spec.loader.exec_module(module)
 
 
+def _note_timers() -> None:
+    """Note whether the program uses the timer of faulthandler, of which there is one: ours must not end its."""
+    import faulthandler
+
+    begin = faulthandler.dump_traceback_later
+
+    def dump_traceback_later(*args: Any, **kwargs: Any) -> None:
+        noting.used_by_program = True
+        begin(*args, **kwargs)
+
+    noting: Any = dump_traceback_later
+    noting.used_by_program, noting.__wrapped__ = False, begin
+    faulthandler.dump_traceback_later = noting
+
+
 def _run_hidden() -> None:
     """Run the `sitecustomize` that stands behind this one on the path."""
     rest = [each for each in sys.path if os.path.realpath(each or ".") != _THIS_FOLDER]
@@ -108,4 +123,6 @@ def _run_hidden() -> None:
 _PLAN = os.environ.get("KINETOSCOPE_RECORD", "")
 if _PLAN and "torch" not in sys.modules:
     sys.meta_path.insert(0, _WhenTorchIsImported(_PLAN, os.path.dirname(os.path.dirname(_THIS_FOLDER))))  # noqa: PTH120
+    if '"hang": true' in _PLAN:
+        _note_timers()
 _run_hidden()

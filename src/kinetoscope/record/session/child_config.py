@@ -67,6 +67,8 @@ class RecordPlan:
         keep: how many of the newest, and as many of the slowest, windows are kept; 0 keeps all.
         spans: mark forward, backward and the calls of modules in the trace.
         signal: SIGUSR2 asks for a recording.
+        hang: watch for steps that do not end, and write what shows why.
+        hang_after: seconds that a step may take before it hangs, at least.
         options: fields of `RecordOptions`.
         timing: steps that are timed before anything is recorded; None for none.
     """
@@ -86,6 +88,8 @@ class RecordPlan:
     keep: int = 5
     spans: bool = True
     signal: bool = True
+    hang: bool = False
+    hang_after: float = 60.0
     options: Mapping[str, Any] = field(default_factory=dict)
     timing: TimingPlan | None = None
 
