@@ -11,6 +11,7 @@ import polars as pl
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
+from kinetoscope.model.counters.device_log import logged_counters
 from kinetoscope.model.counters.sampled import SampledCounter, counter_series
 from kinetoscope.model.device.busy import busy
 from kinetoscope.model.steps.scope import Scope, scope
@@ -70,19 +71,23 @@ def counters(
     How to read it. The integral of power is energy: W over a step is joules a step. A mean that is high while the
     device is idle is what it takes for waiting. `sampled_share` below 1 says that samples are missing.
 
+    Logs of devices that belong to the run (`--device-log`, such as nvidia-smi writes) are joined by time: a line counts
+    for the device of its number.
+
     Limits. A sample is taken as the value from then on. What is shorter than the interval is not seen; `error` bounds
     the integral only if the value does not leave, between two samples, the range of both. Some boards average power
     over up to a second.
     """
-    series = counter_series(trace)
+    logged = logged_counters(trace)
+    series = (*counter_series(trace), *logged.series)
     if not series:
-        return Partial(RESULT.per_rank.empty(), (not_recorded("counters"),))
+        return Partial(RESULT.per_rank.empty(), (not_recorded("counters"), *logged.notes))
     view = scope(trace, select)
     of_devices = {each.device: each.all for each in busy(view)}
     rows = [row for each in series for row in _rows(view, each, of_devices, by)]
     unsampled = [row["counter"] for row in rows if row["sampled"] < row["duration"]]
     notes = [Note("NOT_SAMPLED", _UNSAMPLED)] if unsampled else []
-    return Partial(RESULT.per_rank.frame([tuple(row.values()) for row in rows]), tuple(notes))
+    return Partial(RESULT.per_rank.frame([tuple(row.values()) for row in rows]), (*logged.notes, *notes))
 
 
 _UNSAMPLED: Final = "Some counters have no samples for part of the time: means and integrals leave that out."

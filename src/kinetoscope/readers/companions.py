@@ -61,6 +61,12 @@ COMPANIONS: Final = [
         " `hang` beside the traces",
         "host_files",
     ),
+    Companion(
+        "device_log",
+        "logs of devices as CSV, such as nvidia-smi writes, with the times that `counters` joins; by default those in"
+        " `device_log` beside the traces",
+        "device_logs",
+    ),
 ]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -74,3 +80,4 @@ class CompanionPaths(TypedDict, total=False):
     snapshot: Paths | None
     flight_recorder: Paths | None
     hang: Paths | None
+    device_log: Paths | None

@@ -70,7 +70,7 @@ class SampledCounter:
         inside = np.zeros(len(self.value) + 1, np.int64)
         np.add.at(inside, low, 1)
         np.add.at(inside, np.maximum(high, low), -1)
-        values: Floats = self.value[np.cumsum(inside[:-1]) > 0]
+        values: Floats = self.value[(np.cumsum(inside[:-1]) > 0) & (self.end > self.start)]
         return values
 
     def _over(self, times: Intervals, value: Floats) -> float:
@@ -102,21 +102,34 @@ def counter_series(trace: Trace) -> tuple[SampledCounter, ...]:
 
 def _series(trace: Trace, key: list[int], time: Int64s, value: Floats) -> SampledCounter:
     track, name, inner = key
-    order = np.argsort(time, kind="stable")
-    time, value = time[order], value[order]
-    is_last = np.append(time[1:] > time[:-1], True)  # of one instant the last counts
-    time, value = time[is_last], value[is_last]
-    distance = np.diff(time)
-    interval = int(np.median(distance)) if len(distance) else 0
-    end = np.append(np.minimum(time[1:], time[:-1] + int(_MISSED_AFTER_INTERVALS * interval)), time[-1:] + interval)
-    late = np.append(distance > _MISSED_AFTER_INTERVALS * interval, False)
-    end[late] = time[late] + interval
     said, more = trace.strings.label(name), trace.strings.label(inner)
     title = said if not more or more == said else f"{said} · {more}"
     source = _text(trace.tracks.pids[track])
-    unit, device = _UNIT.search(title), _DEVICE.match(source)
-    number = int(device[1]) if device else None
-    return SampledCounter(source, number, title, unit[1] if unit else "", time, end, value, interval)
+    device = _DEVICE.match(source)
+    return of_samples(source, int(device[1]) if device else None, title, time, value)
+
+
+def of_samples(source: str, device: int | None, name: str, time: Int64s, value: Floats) -> SampledCounter:
+    """The series of samples.
+
+    Args:
+        source: see `SampledCounter`.
+        device: its number; None where it is of none.
+        name: of the counter, its unit in brackets at the end.
+        time: int64 [samples], ns, in any order; of one instant the last sample counts.
+        value: float64 [samples].
+    """
+    order = np.argsort(time, kind="stable")
+    time, value = time[order], value[order]
+    is_last = np.append(time[1:] > time[:-1], True)
+    time, value = time[is_last], value[is_last]
+    distance = np.diff(time)
+    interval = int(np.median(distance)) if len(distance) else 0
+    end = np.append(time[1:], time[-1:] + interval)
+    late = np.append(distance > _MISSED_AFTER_INTERVALS * interval, False)
+    end[late] = time[late] + interval
+    unit = _UNIT.search(name)
+    return SampledCounter(source, device, name, unit[1] if unit else "", time, end, value, interval)
 
 
 def _text(value: Any) -> str:

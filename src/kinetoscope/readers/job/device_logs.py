@@ -1,0 +1,128 @@
+"""Logs of devices that belong to the traces of a run: CSV of nvidia-smi and its kin with a time in each line."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.errors import BrokenTraceError, LimitError
+from kinetoscope.model.counters.device_log import DeviceLog
+from kinetoscope.model.trace.source import Source
+from kinetoscope.readers.files.stream import opened
+from kinetoscope.readers.job.companion_files import CompanionFiles, Head
+
+FOLDER: Final = "device_log"
+
+_HEADER: Final = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?[^\n]*\btimestamp\b[^\n]*,[^\n]*(?:power|clock|utilization|temperature|usage|_clk)",
+    re.IGNORECASE,
+)
+_UNIT: Final = re.compile(r"\s*\[([^\]]{1,12})\]\s*\Z")
+_VALUE: Final = re.compile(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)\s*([A-Za-z%°/]{0,6})\s*\Z")
+_DEVICES: Final = ("index", "gpu", "device", "gpu_id")
+_DIGITS: Final = re.compile(r"\d{1,4}\Z")
+_FORMATS: Final = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
+_MAX_BYTES: Final = 1 << 30
+_MAX_COLUMNS: Final = 256
+_MAX_SECONDS: Final = 1 << 33
+
+
+def _recognises(_: str, head: Head) -> bool:
+    return _HEADER.match(head()) is not None
+
+
+def log_at(source: Source, url: str) -> DeviceLog:
+    """The log in a file.
+
+    Raises:
+        NotFoundError, LimitError: it cannot be read.
+        BrokenTraceError: no line of it has a time and a value.
+    """
+    rows = csv.reader(_lines(source, url))
+    try:
+        header = [each.strip() for each in next(rows, [])][:_MAX_COLUMNS]
+        at = next(place for place, name in enumerate(header) if "timestamp" in name.lower())
+        device = next((place for place, name in enumerate(header) if name.lower() in _DEVICES), None)
+        read = [row for row in rows if len(row) > at]
+    except (csv.Error, StopIteration) as error:
+        raise BrokenTraceError(f"{url}: no log of devices that can be read: {error}") from error
+    times = [_time(row[at]) for row in read]
+    chosen = [place for place, time in enumerate(times) if time is not None]
+    if not chosen:
+        raise BrokenTraceError(f"{url}: a log of devices in which no line has a time")
+    own = [place for place in range(len(header)) if place not in (at, device)]
+    columns = {_title(header[place], [read[row] for row in chosen[:1]], place): place for place in own}
+    values = {
+        name: np.array([_value(read[row], place) for row in chosen], np.float64) for name, place in columns.items()
+    }
+    return DeviceLog(
+        url=url,
+        program="nvidia-smi" if "[" in "".join(header) or "index" in header else "device log",
+        is_utc=all(time[1] for time in times if time is not None),
+        time=np.array([time[0] for time in times if time is not None], np.int64),
+        device=np.array([_device(read[row], device) for row in chosen], np.int32),
+        values={name: column for name, column in values.items() if not np.isnan(column).all()},
+    )
+
+
+def _lines(source: Source, url: str) -> Iterator[str]:
+    rest, size = b"", 0
+    with opened(source, url=url) as blocks:
+        for block in blocks:
+            size += len(block)
+            if size > _MAX_BYTES:
+                raise LimitError(f"{url}: more than {_MAX_BYTES >> 20} MB, which no log of devices has")
+            *lines, rest = (rest + bytes(block)).split(b"\n")
+            yield from (line.decode("utf-8", "replace").lstrip("\ufeff").replace("\0", "") for line in lines)
+    yield rest.decode("utf-8", "replace").replace("\0", "")
+
+
+def _time(text: str) -> tuple[int, bool] | None:
+    """A time in ns, and whether it is one since 1970 in UTC; None for anything else."""
+    if (number := _VALUE.match(text)) is not None:
+        seconds = Decimal(number[1])
+        return (int(seconds * 10**9), True) if 0 < seconds < _MAX_SECONDS else None
+    for form in _FORMATS:
+        try:
+            said = datetime.strptime(text.strip(), form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        return (int(said.timestamp()) * 10**9 + said.microsecond * 1000, False) if said.year >= 1970 else None
+    return None
+
+
+def _title(name: str, rows: Sequence[Sequence[str]], place: int) -> str:
+    """The name of a column, its unit in brackets behind it: from the header, or from its first cell."""
+    in_header = _UNIT.search(name)
+    if in_header:
+        return f"{name[: in_header.start()]} ({in_header[1]})"
+    cell = _VALUE.match(rows[0][place]) if rows and len(rows[0]) > place else None
+    return f"{name} ({cell[2]})" if cell and cell[2] else name
+
+
+def _value(row: Sequence[str], place: int) -> float:
+    cell = _VALUE.match(row[place]) if len(row) > place else None
+    return float(cell[1]) if cell else np.nan
+
+
+def _device(row: Sequence[str], place: int | None) -> int:
+    """The number of the device of a line; 0 where the log is of one."""
+    if place is None or len(row) <= place:
+        return 0
+    digits = _DIGITS.search(row[place].strip())
+    return int(digits[0]) if digits else 0
+
+
+FILES: Final = CompanionFiles(
+    (FOLDER,),
+    _recognises,
+    "no log of devices; nvidia-smi --query-gpu=timestamp,index,power.draw,clocks.sm --format=csv -lms 100 writes one",
+    log_at,
+    join=lambda sources, files: ([tuple(sorted(each.url for each in files))] * len(sources), []),
+)
