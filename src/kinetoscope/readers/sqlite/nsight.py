@@ -56,6 +56,9 @@ _OVERHEAD_KINDS: Final = (
 )
 """What Kineto calls the numbers of CUPTI's enumerations; the tables ENUM_… have the same."""
 
+_NO_STREAM: Final = (1 << 32) - 1
+"""The stream of a wait for an event or a context."""
+
 _PUSH_POP, _START_END, _MARK, _PUSH, _START = 59, 60, 34, 35, 37
 """Types of events of NVTX that are ranges, or instants."""
 
@@ -199,15 +202,16 @@ class _Export:
     def _waits(self) -> None:
         rows = self._rows(_WAITS, ("syncType", "deprecatedSyncType", *_PLACED))
         kind = np.where(rows["syncType"] >= 0, rows["syncType"], rows["deprecatedSyncType"])
+        stream = np.where(rows["streamId"] == _NO_STREAM, -1, rows["streamId"])
         self.built.add(
             EventKind.DEVICE_SYNC,
             _coded_numbers(kind, lambda number: _named(_SYNC_KINDS, number)),
             rows["start"],
             rows["end"],
             process=rows["deviceId"],
-            thread=rows["streamId"],
+            thread=stream,
             correlation=rows["correlationId"],
-            stream=rows["streamId"],
+            stream=stream,
             device=rows["deviceId"],
         )
 
@@ -224,9 +228,15 @@ class _Export:
         shared = self._texts.coded(rows["textId"][places])
         for place, code in zip(places.tolist(), shared.codes.tolist(), strict=True):
             written[place] = written[place] or shared.values[code]
-        is_range = np.isin(rows["eventType"], (_PUSH_POP, _START_END, _PUSH, _START)) & (rows["end"] >= rows["start"])
+        is_range = np.isin(rows["eventType"], (_NO_STREAM: Final = (1 << 32) - 1
+"""The stream of a wait for an event or a context."""
+
+_PUSH_POP, _START_END, _PUSH, _START)) & (rows["end"] >= rows["start"])
         is_range &= rows["start"] >= 0
-        self._left_out += int((np.isin(rows["eventType"], (_PUSH_POP, _START_END, _MARK)) & ~is_range).sum())
+        self._left_out += int((np.isin(rows["eventType"], (_NO_STREAM: Final = (1 << 32) - 1
+"""The stream of a wait for an event or a context."""
+
+_PUSH_POP, _START_END, _MARK)) & ~is_range).sum())
         chosen = np.flatnonzero(is_range)
         said = nvtx.ranges([written[place] for place in chosen.tolist()])
         rows = {name: column[chosen] for name, column in rows.items()}
