@@ -228,15 +228,9 @@ class _Export:
         shared = self._texts.coded(rows["textId"][places])
         for place, code in zip(places.tolist(), shared.codes.tolist(), strict=True):
             written[place] = written[place] or shared.values[code]
-        is_range = np.isin(rows["eventType"], (_NO_STREAM: Final = (1 << 32) - 1
-"""The stream of a wait for an event or a context."""
-
-_PUSH_POP, _START_END, _PUSH, _START)) & (rows["end"] >= rows["start"])
+        is_range = np.isin(rows["eventType"], (_PUSH_POP, _START_END, _PUSH, _START)) & (rows["end"] >= rows["start"])
         is_range &= rows["start"] >= 0
-        self._left_out += int((np.isin(rows["eventType"], (_NO_STREAM: Final = (1 << 32) - 1
-"""The stream of a wait for an event or a context."""
-
-_PUSH_POP, _START_END, _MARK)) & ~is_range).sum())
+        self._left_out += int((np.isin(rows["eventType"], (_PUSH_POP, _START_END, _MARK)) & ~is_range).sum())
         chosen = np.flatnonzero(is_range)
         said = nvtx.ranges([written[place] for place in chosen.tolist()])
         rows = {name: column[chosen] for name, column in rows.items()}
