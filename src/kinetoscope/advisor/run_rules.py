@@ -72,6 +72,9 @@ FINDINGS = Schema(
 _MEMORY: Final = "MEMORY"
 """How the codes of the rules begin that a memory snapshot without a trace has something for."""
 
+_RANKS: Final = "RANKS"
+"""The same of a dump of the Flight Recorder: it knows collectives, and nothing of what the host does between them."""
+
 
 def findings_of_rank(
     trace: Trace,
@@ -90,6 +93,8 @@ def findings_of_rank(
     every = [*our_rules(), *own] if is_asked else []
     if trace.source.is_snapshot:
         every = [rule for rule in every if rule.code.startswith(_MEMORY)]
+    elif trace.source.is_dump:
+        every = [rule for rule in every if rule.code.startswith(_RANKS)]
     every = [rule for rule in every if rule.fits(rank.recorded, rank.program, rank.met)]
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     ranked = [*_ranked(claims, rank.step_time, trace.source.rank)]

@@ -214,8 +214,7 @@ class TraceBuilder:
     def _slots(self, column: Column, count: int) -> tuple[int, Int64s]:
         """The kind of a column's values, and the 64 bits of each."""
         if isinstance(column, Coded):
-            distinct, back = np.unique(column.places, return_inverse=True)
-            return STRING, np.array([self._code(column.texts[place]) for place in distinct.tolist()], np.int64)[back]
+            return STRING, np.array([self._code(text) for text in column.texts], np.int64)[column.places]
         if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
             return INT, column.astype(np.int64)
         values = _each(column, count)
