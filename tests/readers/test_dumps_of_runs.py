@@ -12,6 +12,7 @@ import pytest
 from backports import zstd
 
 import kinetoscope
+from kinetoscope.cli.shared.options import Parser, add_reading
 from kinetoscope.errors import NotATraceError
 from kinetoscope.model.flight_recorder.of_trace import dumps_of
 from kinetoscope.model.health.check import examine
@@ -114,6 +115,7 @@ def test_collectives_of_dumps_answer_as_those_of_traces(tmp_path: Path) -> None:
     stragglers = kinetoscope.stragglers(job).frame.filter(pl.col("lost") > 0)
     assert stragglers.select("rank", "late").rows() == [(2, 3_000_000)]
     assert kinetoscope.process_groups(job).frame["ranks"].to_list() == ["0-3"]
+    assert {each.code for each in kinetoscope.advise(job).findings} <= {"RANKS005"}  # nothing is known of the host
 
 
 def test_doctor_says_what_lies_there(tmp_path: Path) -> None:
@@ -130,6 +132,14 @@ def test_doctor_says_what_lies_there(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     beside = read(trace(tmp_path / "rank0.json"), flight_recorder=path, ranks=[0])
     assert "DUMP_UNREADABLE" in examine(beside.trace())
+
+
+def test_the_option_of_the_command_line_is_named_as_others_are(tmp_path: Path) -> None:
+    trace(tmp_path / "rank0.json")
+    parser = Parser()
+    add_reading(parser)
+    args = parser.parse_args([str(tmp_path), "--flight-recorder", str(written(tmp_path / "d_rank_0"))])
+    assert args.flight_recorder == [str(tmp_path / "d_rank_0")]
 
 
 def test_other_json_is_as_before(tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
         help="a peak of the devices: bf16=800TFLOP/s, memory=3.2TB/s; attainable: as `kinetoscope calibrate` measured",
     )
     for each in COMPANIONS:
-        group.add_argument(f"--{each.name}", action="append", metavar="PATH", help=f"{each.help}; {NO_FILES}: none")
+        option = f"--{each.name.replace('_', '-')}"
+        group.add_argument(option, action="append", metavar="PATH", help=f"{each.help}; {NO_FILES}: none")
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
