@@ -82,5 +82,6 @@ def _fits(own: Mapping[int, Signature], other: Mapping[int, Signature], missed: 
     at = begin
     while own.get(at) == missed:
         at += 1
-    is_there = other.get(at) == missed or (at not in other and at <= last)
+    # What it calls in its place others call, too, at some time: else it is only another call.
+    is_there = (other.get(at) == missed or (at not in other and at <= last)) and own.get(at, missed) in other.values()
     return is_there and all(own[seq] == other.get(seq + (seq >= at), own[seq]) for seq in own)

@@ -41,7 +41,8 @@ def _of_difference(job: HangEvidence, node: Node) -> Reason:
     made = Reason(parts.cause, "sure", parts.ranks, node, differs=parts.by_value)
     if parts.cause == "different group" or len(parts.ranks) > COMPARED:
         return made
-    skipped = [rank for rank in parts.ranks if left_out(job, rank) is not None]
+    gone = {rank: left_out(job, rank) for rank in parts.ranks}
+    skipped = [rank for rank, call in gone.items() if call is not None and call["group"] == there[rank][0]["group"]]
     if not skipped and len(parts.ranks) < len(there):
         skipped = [rank for rank in parts.ranks if (shift(job, rank, node) or (0, 0))[1] == 1]
     if skipped and (len(skipped) < len(parts.ranks) or len(parts.ranks) < len(there)):
