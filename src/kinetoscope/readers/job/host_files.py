@@ -1,4 +1,4 @@
-"""Files that hosts leave when a job hangs: stacks, notes and logs, beside the dumps or traces, or where the user says."""
+"""Files that hosts leave when a job hangs: stacks, notes and logs, beside dumps or traces, or where the user says."""
 
 from __future__ import annotations
 
