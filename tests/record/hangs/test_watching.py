@@ -81,7 +81,7 @@ def test_what_hung_stays_and_so_does_what_was_late(tmp_path: Path) -> None:
     assert f"`kinetoscope hang {tmp_path}" in text
     put_aside(str(tmp_path))
     assert [each.name.startswith("earlier-hang-") for each in tmp_path.iterdir()] == [True]
-    noted(tmp_path, 1, "step", evidence.LATE)
+    noted(tmp_path, 1, "step", evidence.LATE_FOLDER)
     assert "and ended" in said(collected(plan_of(tmp_path), 1, 0))
 
 

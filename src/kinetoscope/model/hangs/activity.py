@@ -1,4 +1,4 @@
-"""What a host does, by the stack of its main thread: a short table of places that everybody's programs go through."""
+"""The activity of a host, by the stack of its main thread: a short table of places that all programs go through."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ GARBAGE: Final = "garbage collection"
 
 
 def activity_of(stack: str, code: str = "") -> str | None:
-    """What a thread does: data loading, checkpoint, collective, sleep, …; None where the table has no word for it.
+    """The activity of a thread: data loading, checkpoint, collective, sleep, …; None where no word fits.
 
     Args:
         stack: frames, outermost first.

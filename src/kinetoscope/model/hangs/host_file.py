@@ -1,4 +1,4 @@
-"""What files of the hosts say: stacks by `faulthandler`, our recorder's notes, exit codes, and lines of logs."""
+"""Contents of the files of hosts: stacks by `faulthandler`, our recorder's notes, exit codes, and lines of logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ThreadStack:
 
 @dataclass(frozen=True)
 class HostNote:
-    """What our recorder noted of a rank.
+    """A note of our recorder about a rank.
 
     Attributes:
         rank, world, host, pid, torch: of the process; world 0 where unknown.
@@ -62,7 +62,7 @@ class HostNote:
 
     @property
     def hangs(self) -> bool:
-        """Whether a step took much too long when it was written, and has not ended."""
+        """True if a step took much too long when it was written, and has not ended."""
         return self.why in ("step", "before the first step", "the interpreter stood still") and not self.went_on
 
 

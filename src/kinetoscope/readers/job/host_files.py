@@ -1,4 +1,4 @@
-"""What hosts leave when a job hangs: stacks and notes, and logs: beside the dumps or traces, or where the user says."""
+"""Files that hosts leave when a job hangs: stacks, notes and logs, beside dumps or traces, or where the user says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kinetoscope.readers.reader import CandidateFile
 HANG_FOLDER: Final = "hang"
 """The folder beside traces that our recorder writes to."""
 
-_OURS: Final = re.compile(r"(?:stacks|note|exit)_rank_\d{1,9}\.txt(?:\.gz|\.zst)?")
+_OF_RECORDER: Final = re.compile(r"(?:stacks|note|exit)_rank_\d{1,9}\.txt(?:\.gz|\.zst)?")
 _LOG: Final = re.compile(r".+\.(?:log|err|out)(?:\.gz|\.zst)?", re.IGNORECASE)
 _STACKS: Final = re.compile(rb"(?m)^(?:Current t|T)hread 0x[0-9a-f]+.{0,80}\(most recent call first\):")
 
@@ -33,8 +33,8 @@ _LOG_BYTES: Final = 16 << 20
 
 
 def is_named(name: str) -> bool:
-    """Whether a file of this name is of a host."""
-    return _OURS.fullmatch(name) is not None or _LOG.fullmatch(name) is not None
+    """True if a file of this name is of a host."""
+    return _OF_RECORDER.fullmatch(name) is not None or _LOG.fullmatch(name) is not None
 
 
 def _recognises(url: str, head: Head) -> bool:

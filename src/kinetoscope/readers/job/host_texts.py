@@ -22,7 +22,7 @@ _WATCHDOG: Final = re.compile(r"Rank (\d{1,9})\] .{0,40}Watchdog caught collecti
 _MEMORY: Final = re.compile(r"\[rank(\d{1,9})\]: .{0,80}(?:CUDA out of memory|OutOfMemoryError)")
 _RANK: Final = re.compile(r"\s*rank {1,9}: (\d{1,9}) \(local_rank: \d{1,9}\)")
 _CODE: Final = re.compile(r"\s*exitcode {1,9}: (-?\d{1,4}) \(pid: \d{1,9}\)")
-_FIRST: Final = "Root Cause (first observed failure):"
+_FIRST_FAILURE: Final = "Root Cause (first observed failure):"
 
 
 def thread_stacks(text: str, what: str) -> tuple[ThreadStack, ...]:
@@ -59,12 +59,12 @@ def thread_stacks(text: str, what: str) -> tuple[ThreadStack, ...]:
 
 def _facts(text: str, what: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text)
+        facts = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BrokenTraceError(f"{what}: no note of the recorder: {error}") from error
-    if not isinstance(found, dict) or _number(found, "rank", -1) not in range(MAX_RANK):
+    if not isinstance(facts, dict) or _number(facts, "rank", -1) not in range(MAX_RANK):
         raise BrokenTraceError(f"{what}: no note of the recorder: it names no rank")
-    return found
+    return facts
 
 
 def _number(facts: Mapping[str, Any], key: str, otherwise: int = 0) -> int:
@@ -113,8 +113,8 @@ def note_of(text: str, what: str) -> HostNote:
     )
 
 
-def _groups(found: object) -> Iterator[dict[str, Any]]:
-    for each in found[:MAX_GROUPS] if isinstance(found, list) else ():
+def _groups(groups: object) -> Iterator[dict[str, Any]]:
+    for each in groups[:MAX_GROUPS] if isinstance(groups, list) else ():
         if isinstance(each, dict) and isinstance(each.get("name"), str) and isinstance(each.get("ranks"), list):
             ranks = [rank for rank in each["ranks"] if isinstance(rank, int) and 0 <= rank < MAX_RANK]
             yield {**each, "ranks": ranks}
@@ -144,7 +144,7 @@ def exits_in_log(lines: Iterable[str]) -> tuple[HostExit, ...]:
             exits[int(match[1]), None, "watchdog"] = None
         elif match := _MEMORY.search(line):
             exits[int(match[1]), None, "out of memory"] = None
-        elif _FIRST in line:
+        elif _FIRST_FAILURE in line:
             is_first = True
         elif match := _RANK.fullmatch(line.rstrip()):
             rank = int(match[1])

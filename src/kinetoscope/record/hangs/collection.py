@@ -21,14 +21,14 @@ from kinetoscope.record.hangs.watch import WATCHED
 from kinetoscope.record.session.child_config import RecordPlan
 from kinetoscope.record.session.options import rank_identity
 
-_OURS: Final = re.compile(rf"(?:{evidence.FOLDER}|{evidence.LATE}|{evidence.ASKED})(?:-\d{{1,5}})?")
+_FOLDERS: Final = re.compile(rf"(?:{evidence.FOLDER}|{evidence.LATE_FOLDER}|{evidence.ASKED_FOLDER})(?:-\d{{1,5}})?")
 _LATER_S: Final = 10.0
 """Stacks that a frozen process left count if they are so much younger than those that it wrote itself."""
 
 
 def _folders(run: str, name: str = "") -> list[Path]:
     """The folders of files of ranks, those of the last restart last; `name`: of which kind."""
-    ours = [each for each in Path(run).glob(f"{name}*") if _OURS.fullmatch(each.name) and each.is_dir()]
+    ours = [each for each in Path(run).glob(f"{name}*") if _FOLDERS.fullmatch(each.name) and each.is_dir()]
     return sorted(ours, key=lambda each: (len(each.name), each.name))
 
 
@@ -41,7 +41,7 @@ def put_aside(run: str) -> None:
 
 @dataclass(frozen=True)
 class LeftByHang:
-    """What the ranks of a run have left.
+    """Files that the ranks of a run have left.
 
     Attributes:
         folder: of the last restart that left something.
@@ -74,7 +74,7 @@ def collected(plan: RecordPlan, pid: int, code: int) -> LeftByHang | None:
         return _left(folders[-1]) if folders else None
     for folder in folders:
         _remove(folder)
-    late = _folders(plan.dir, evidence.LATE)
+    late = _folders(plan.dir, evidence.LATE_FOLDER)
     return replace(_left(late[-1]), is_late=True) if late else None
 
 

@@ -31,10 +31,10 @@ from kinetoscope.record.session.options import RankIdentity
 FOLDER: Final = "hang"
 """The folder of a run that these files are in; that of the second restart of its ranks is `hang-2`."""
 
-LATE: Final = "late"
+LATE_FOLDER: Final = "late"
 """The folder for files of steps that took much too long, but ended."""
 
-ASKED: Final = "asked"
+ASKED_FOLDER: Final = "asked"
 """The folder for files that `kinetoscope trigger` asked for, once the program has ended well."""
 
 STACKS, NOTE, EXIT = "stacks_rank_{}.txt", "note_rank_{}.txt", "exit_rank_{}.txt"
@@ -49,7 +49,7 @@ Groups = list[dict[str, Any]]
 
 
 def folder_of(run: str, attempt: int = 0) -> Path:
-    """Where the files of a run go, at this restart of its ranks."""
+    """The folder of the files of a run at this restart of its ranks."""
     return Path(run) / (f"{FOLDER}-{attempt}" if attempt else FOLDER)
 
 
@@ -68,11 +68,16 @@ def initialized() -> Any:
         return None
 
 
-def groups_now() -> Groups:
-    """The process groups of this process: name, description, backend, ranks, timeout in seconds."""
+def groups_now(known: Groups) -> Groups:
+    """The process groups of this process: name, description, backend, ranks, timeout in seconds.
+
+    Those that are known stay as long as there are as many, and once torch has destroyed them all.
+    """
     if initialized() is None:
-        return []
+        return known
     world: Any = sys.modules["torch.distributed.distributed_c10d"]._world
+    if len(world.pg_map) == len(known):
+        return known
     groups = []
     for group, (backend, _) in list(world.pg_map.items()):
         ranks = world.pg_group_ranks.get(group, {})
@@ -162,7 +167,7 @@ def _replaced(path: Path) -> Any:
 
 
 def note_of(here: RankIdentity, why: str, groups: Groups, more: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to be known of this process now."""
+    """The facts of this process now."""
     torch: Any = sys.modules.get("torch")
     return {
         "rank": here.rank,

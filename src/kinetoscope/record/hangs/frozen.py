@@ -46,7 +46,7 @@ class FrozenStacks:
         timer.__wrapped__(max(seconds, 1.0), file=file)
 
     def taken(self) -> str:
-        """What was written meanwhile, once Python runs again; "" for nothing."""
+        """The stacks that were written meanwhile, once Python runs again; "" for nothing."""
         if self._file is None or not os.fstat(self._file.fileno()).st_size:
             return ""
         text = self._path.read_text(encoding="utf-8", errors="replace")

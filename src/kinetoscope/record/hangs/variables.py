@@ -28,7 +28,7 @@ _OLD_DUMP: Final = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 
 
 def is_recorder_of_all(bindings: Any) -> bool:
-    """Whether torch's Flight Recorder is that of all backends, and its variables have their new names."""
+    """True if torch's Flight Recorder is that of all backends, and its variables have their new names."""
     return hasattr(bindings, "_dump_fr_trace")
 
 
@@ -56,5 +56,5 @@ def set_variables(folder: Path, *, of_all: bool, environment: MutableMapping[str
 
 
 def _is_ours(value: str, folder: Path) -> bool:
-    """Whether a path was set for the ranks before they were started again, or by what started them."""
+    """True if a path was set for the ranks before they were started again, or by what started them."""
     return value.startswith(str(folder.parent)) and value.endswith(DUMP_PREFIX)

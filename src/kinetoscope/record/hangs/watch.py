@@ -32,7 +32,7 @@ from kinetoscope.record.session.options import rank_identity
 TIMES: Final = 10.0
 """A step that takes so many times the longest before it hangs."""
 
-BEFORE_FIRST: Final = 5.0
+TIMES_BEFORE_FIRST_STEP: Final = 5.0
 """Before the first step has ended, so many times `--hang-after` may go by."""
 
 WATCHED: Final = "watched"
@@ -42,7 +42,7 @@ _OWNER: Final = "KINETOSCOPE_RANK_PID"
 """Says which process the rank of the environment belongs to: its helpers inherit both."""
 
 _POLL_S: Final = 0.25
-_NOTHING: Path | None = None
+_NO_PATH: Path | None = None
 
 
 class StepClock:
@@ -67,7 +67,7 @@ class StepClock:
 
     def limit(self, least: float, timeout: float = math.inf) -> float:
         """The seconds after which the step hangs that is under way; `timeout`: of the process groups."""
-        usual = TIMES * self.longest if self.count > 1 else BEFORE_FIRST * least
+        usual = TIMES * self.longest if self.count > 1 else TIMES_BEFORE_FIRST_STEP * least
         return max(least, min(usual, timeout / 2))
 
 
@@ -102,7 +102,7 @@ class HangWatch:
         self._thread.start()
 
     def _is_rank(self) -> bool:
-        """Whether this process computes, and is no helper of one that does."""
+        """True if this process computes, and is no helper of one that does."""
         if self.clock.count or self._groups or evidence.initialized() is not None:
             return True
         return "RANK" in os.environ and os.environ.get(_OWNER) == str(os.getpid())
@@ -121,7 +121,7 @@ class HangWatch:
         self._frozen.forked()
 
     def _look(self) -> None:
-        self._groups = evidence.groups_now() or self._groups
+        self._groups = evidence.groups_now(self._groups)
         here = rank_identity()
         name = f"{here.rank}.{here.pid}"
         if self._announced != name:
@@ -152,7 +152,7 @@ class HangWatch:
 
     @property
     def _hangs(self) -> bool:
-        """Whether the step under way hangs, and has been written."""
+        """True if the step under way hangs, and has been written."""
         return self._hung is not None and self._hung[0] == self.clock.count
 
     @property
@@ -168,14 +168,14 @@ class HangWatch:
             self._note["went_on_after"] = round(last - self._hung[1], 3)
             self._hung = None
             evidence.leave_note(self._folder, self._note)
-            evidence.put_to(evidence.LATE, self._folder, int(self._note["rank"]))
+            evidence.put_to(evidence.LATE_FOLDER, self._folder, int(self._note["rank"]))
         if self._hung is None:
             self._next = self._limit
         if waited > self._next:
             self._hung, self._next = (count, last), 2 * waited
             self.write("step" if count else "before the first step")
 
-    @harmless(_NOTHING)
+    @harmless(_NO_PATH)
     def write(self, why: str, error: BaseException | None = None, stacks: str = "") -> Path | None:
         """Write stacks, note and dumps; the path of the note.
 
@@ -214,11 +214,11 @@ class HangWatch:
 
         What was written while the step hung stays: once a collective has failed, its entry looks as if it were done.
         """
-        self._groups = self._groups or evidence.groups_now()
+        self._groups = evidence.groups_now(self._groups)
         if error is None:
             self._judge(is_over=True)
             if self._note.get("why") == "trigger":
-                evidence.put_to(evidence.ASKED, self._folder, int(self._note["rank"]))
+                evidence.put_to(evidence.ASKED_FOLDER, self._folder, int(self._note["rank"]))
             if self._groups:
                 self.write("end")
         elif self._hangs:
