@@ -67,4 +67,9 @@ def _lacks(rank: RankView) -> Iterator[tuple[str, str]]:
         yield "Python stacks", "with_stack=True"
 
 
-RULE = Rule("RECORDING002", "Options of the recording", recording_options, unfit=frozenset({"autograd profiler"}))
+RULE = Rule(
+    "RECORDING002",
+    "Options of the recording",
+    recording_options,
+    unfit=frozenset({"autograd profiler", "collectives only"}),
+)

@@ -92,8 +92,8 @@ def edges_of(standing: Standing, broken: Collection[Node]) -> dict[Vertex, list[
             continue
         node = standing.node(rank)
         if node is None:
-            late = (row["to"] for row in rows if row["to"] in standing.stale or waits_for_peer(standing, row))
-            edges[rank] = [peer for peer in late if peer is not None]
+            peers = (row["to"] for row in rows if row["to"] in standing.stale or waits_for_peer(standing, row))
+            edges[rank] = [peer for peer in peers if peer is not None]
             continue
         edges[rank] = [node]
         if node not in edges:
