@@ -142,6 +142,16 @@ def test_the_option_of_the_command_line_is_named_as_others_are(tmp_path: Path) -
     assert args.flight_recorder == [str(tmp_path / "d_rank_0")]
 
 
+def test_dumps_in_a_store_are_read_as_those_here(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    for rank in (0, 1):
+        content_here = written(tmp_path / f"nccl_trace_rank_{rank}").read_bytes()
+        with fsspec.open(f"memory://dumps/hang/nccl_trace_rank_{rank}", "wb") as file:
+            file.write(content_here)
+    job = read("memory://dumps/hang")
+    assert [len(dumps_of(job.trace(each.rank))[0].entries) for each in job.sources] == [2, 2]
+
+
 def test_other_json_is_as_before(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"version": 3, "weights": []}))
     with pytest.raises(NotATraceError):

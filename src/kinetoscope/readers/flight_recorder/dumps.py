@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,10 +14,10 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.errors import BrokenTraceError, NotATraceError
 from kinetoscope.model.flight_recorder.dump import NONE, DumpedGroup, DumpEntries, FlightDump
-from kinetoscope.model.trace.strings import Strings, spelled
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.notes import Note
-from kinetoscope.readers.flight_recorder.entries import MAX_TIME, EntryChunks
+from kinetoscope.readers.flight_recorder.distinct import DerivedTexts, distinct_texts, distinct_values, elements_of
+from kinetoscope.readers.flight_recorder.entries import EntryChunks
 from kinetoscope.readers.pickled import machine as m
 from kinetoscope.readers.pickled.objects import Objects
 from kinetoscope.readers.pickled.running import Words, run
@@ -73,12 +72,12 @@ class _DumpAssembly:
     def dump(self) -> FlightDump:
         """All of it."""
         columns, left_out = self._columns()
-        labels, of_name = _distinct(columns["name"], self._strings.label)
+        labels, of_name = distinct_texts(columns["name"], self._strings.label)
         backends, names = [label.rpartition(":")[0] for label in labels], [label.rpartition(":")[2] for label in labels]
         groups, of_entry = self._groups(columns, backends, of_name)
         by_name = np.array([name.startswith(_P2P) for name in names], np.bool_)[of_name]
         sizes = {key: self._sizes(columns[key]) for key in ("input_sizes", "output_sizes")}
-        texts = _DerivedTexts()
+        texts = DerivedTexts()
         codes = {
             "name": texts.numbers(names)[of_name],
             **{key: texts.numbers(each)[of] for key, (each, _, of) in sizes.items()},
@@ -194,12 +193,12 @@ class _DumpAssembly:
         def text(number: int) -> str:
             return ", ".join(["[]"] * (-number - 2) if number < NONE else self._sequence(number))
 
-        texts, of = _distinct(column, text)
-        elements = np.array([*map(_elements, texts), 0], np.int64)
+        texts, of = distinct_texts(column, text)
+        elements = np.array([*map(elements_of, texts), 0], np.int64)
         return texts, elements[of], of
 
-    def _types(self, column: Int32s, texts: _DerivedTexts) -> Int32s:
-        labels, of = _distinct(column, lambda number: ", ".join(dict.fromkeys(self._sequence(number))))
+    def _types(self, column: Int32s, texts: DerivedTexts) -> Int32s:
+        labels, of = distinct_texts(column, lambda number: ", ".join(dict.fromkeys(self._sequence(number))))
         return texts.numbers(labels)[of]
 
     def _stacks(self, column: Int32s) -> tuple[tuple[tuple[str, ...], ...], Int32s]:
@@ -213,7 +212,7 @@ class _DumpAssembly:
                 texts[row] = f"{self._strings.label(name)} {self._strings.label(file)}:{max(line, 0)}"
             return texts[row]
 
-        numbers, of = _places(column)
+        numbers, of = distinct_values(column)
         return tuple(tuple(map(frame, self._items(number).tolist())) for number in numbers), of
 
     # --- the rest
@@ -243,41 +242,3 @@ class _DumpAssembly:
         if self._chunks.unknown:
             keys = ", ".join(self._strings.labels(sorted(self._chunks.unknown)[:5]))
             yield Note("UNKNOWN_KEYS", f"Entries of the Flight Recorder have keys that are not read: {keys}.")
-
-
-class _DerivedTexts:
-    """Texts that are made of those of a dump, each once."""
-
-    def __init__(self) -> None:
-        self._number = dict[str, int]()
-
-    def numbers(self, texts: Sequence[str]) -> Int32s:
-        """The number of each text, and NONE behind; NONE for "", too."""
-        numbers = [self._number.setdefault(text, len(self._number)) if text else NONE for text in texts]
-        return np.array([*numbers, NONE], np.int32)
-
-    def after(self, strings: Strings) -> tuple[Strings, Int32s]:
-        """The table with them behind its own, and the code of each number; NONE for NONE."""
-        table, codes = strings.extended([*map(spelled, self._number)], np.zeros(len(self._number), np.uint8))
-        return table, np.append(codes, NONE).astype(np.int32)
-
-
-def _places(column: Int32s) -> tuple[list[int], Int32s]:
-    """The distinct values but NONE, and the place among them of each row's; NONE for NONE."""
-    codes, rows = group(column)
-    values = column[rows].tolist()
-    known = np.array(values, np.int64) != NONE
-    place = np.where(known, np.cumsum(known) - 1, NONE).astype(np.int32)
-    return [value for value in values if value != NONE], place[codes]
-
-
-def _distinct(column: Int32s, text: Callable[[int], str]) -> tuple[list[str], Int32s]:
-    """The texts of the distinct values but NONE, and the place among them of each row's; NONE for NONE."""
-    values, of = _places(column)
-    return [*map(text, values)], of
-
-
-def _elements(sizes: str) -> int:
-    """Elements of tensors of these sizes; 0 for what cannot be."""
-    total = sum(math.prod(map(int, re.findall(r"-?\d+", size))) for size in re.findall(r"\[([^]]*)\]", sizes))
-    return total if 0 <= total < MAX_TIME else 0
