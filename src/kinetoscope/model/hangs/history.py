@@ -52,11 +52,14 @@ def shifted(own: Mapping[int, Signature], other: Mapping[int, Signature]) -> tup
     if not apart or apart[0] == both[0]:
         return None
     first = apart[0]
-    for by in (1, -1):
-        later = [own[seq] == other[seq + by] for seq in own if seq >= first + (by < 0) and seq + by in other]
-        if len(later) > 1 and all(later):
-            return first, by
-    return None
+    if _is_off(own, other, first, 1):
+        return first, 1
+    return (first, -1) if _is_off(own, other, first + 1, -1) else None
+
+
+def _is_off(own: Mapping[int, Signature], other: Mapping[int, Signature], first: int, by: int) -> bool:
+    later = [own[seq] == other[seq + by] for seq in own if seq >= first and seq + by in other]
+    return len(later) > 1 and all(later)
 
 
 def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None:

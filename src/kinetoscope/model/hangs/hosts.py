@@ -29,13 +29,18 @@ def host_cause(host: Mapping[str, Any] | None) -> HostCause | None:
         return None
     if _has_ended(host["ended"] or ""):
         return "rank ended"
-    stack = [frame.strip() for frame in reversed((host["stack"] or "").splitlines())]
-    for text in (host["activity"] or "", *stack):
+    return _of_texts(host["activity"] or "", (host["stack"] or "").splitlines())
+
+
+def _of_texts(activity: str, frames: list[str]) -> HostCause | None:
+    """The cause that an activity or a stack, outermost frame first, names."""
+    stack = [frame.strip() for frame in reversed(frames)]
+    for text in (activity, *stack):
         if (cause := _of_text(text)) is not None:
             return cause
         if "distributed_c10d.py" in text:
             return None  # it waits for other ranks, in a call that is not recorded
-    return "host stalled" if host["activity"] or stack else None
+    return "host stalled" if activity or stack else None
 
 
 def _has_ended(text: str) -> bool:

@@ -84,10 +84,14 @@ def _of_one_name(name: str, forms: list[Form], world: tuple[int, ...]) -> list[t
 
 def _parts(known: list[Form]) -> list[list[Form]]:
     """Lists of members, parted into groups: a member with another list makes the two one, on which they disagree."""
-    of = {rank: place for place, (_, reporting) in enumerate(known) for rank in reporting}
+    of: dict[int, int] = {}
+    for place, (_, reporting) in enumerate(known):
+        of |= dict.fromkeys(reporting, place)
     parted = [*range(len(known))]
     for place, (members, _) in enumerate(known):
         same = {parted[place], *(parted[of[rank]] for rank in members if rank in of)}
         parted = [min(same) if each in same else each for each in parted]
-    firsts = dict.fromkeys(parted)
-    return [[form for form, each in zip(known, parted, strict=True) if each == first] for first in firsts]
+    made: dict[int, list[Form]] = defaultdict(list)
+    for form, first in zip(known, parted, strict=True):
+        made[first].append(form)
+    return [*made.values()]

@@ -49,9 +49,7 @@ def _others(job: HangEvidence, rank: int, number: int) -> list[int]:
 
 def _is_missed(job: HangEvidence, rank: int, gone: Mapping[str, Any]) -> bool:
     """Others have called what a rank seems to have left out: they wait for it, or their numbers are one off since."""
-    number = next(
-        number for number, group in enumerate(job.at.groups) if group.key == gone["group"] and rank in group.ranks
-    )
+    number = job.at.number(rank, gone["group"])
     if gone["is_p2p"]:
         return bool(gone["is_alone"]) and _is_peer_there(job, rank, number, gone)
     own = in_group(job.calls, rank, gone["group"])

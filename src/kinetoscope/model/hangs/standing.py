@@ -69,6 +69,10 @@ class Standing:
         rows = self.at.get(rank, [])
         return (rows[0]["number"], rows[0]["seq"]) if rows and not rows[0]["is_p2p"] else None
 
+    def number(self, rank: int, key: str) -> int:
+        """The number of the group that a rank means by a key."""
+        return next(at for at, group in enumerate(self.groups) if group.key == key and rank in group.ranks)
+
     def is_there(self, rank: int, node: Node) -> bool:
         """A rank has come to a collective: it is at it, runs it, or is done with it."""
         rows = self.came[node].get(rank)

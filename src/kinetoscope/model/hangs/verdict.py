@@ -181,6 +181,6 @@ def _waited(job: HangEvidence, rows: Iterable[Mapping[str, Any]]) -> int | None:
     hosts = job.at.hosts
     waited = [hosts[rank]["written"] - since for rank, since in open_.items() if hosts.get(rank, {}).get("written")]
     if waited or not open_:
-        return max(waited, default=None)
-    longest = max(host["last_time"] or 0 for host in hosts.values()) - min(open_.values()) if hosts else 0
+        return max(waited, default=None)  # by own clocks
+    longest = max([0, *(host["last_time"] or 0 for host in hosts.values())]) - min(open_.values())
     return longest if longest >= CLOCKS else None
