@@ -138,7 +138,7 @@ def two_roots(program: Program, rng: random.Random) -> Planted:
     at = place_of(program, rank, rng, "tp", "gather")
     ops = program.of(rank)
     ops[at] = replace(ops[at], root=shape.members("tp", rank).index(rank))
-    return Planted(("different root",), (rank,), shape.members("tp", rank)[:1])
+    return Planted(("different root",), (rank,), (rank, shape.members("tp", rank)[0]))
 
 
 def other_root(program: Program, rng: random.Random) -> Planted:
@@ -241,8 +241,7 @@ def slow_link(program: Program, rng: random.Random) -> Planted:
         machine.fault = lambda calls: {rank} if _is(calls, group, seq) else set()
 
     members = program.shape.members(dim, rank)
-    at = members if len(members) == 2 else ()
-    return Planted(("device or network",), (rank,), at=at, may_be=("different root",), change=change)
+    return Planted(("device or network",), (rank,), at=members, may_be=("different root",), change=change)
 
 
 def stuck_kernel(program: Program, rng: random.Random) -> Planted:

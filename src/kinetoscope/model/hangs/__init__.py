@@ -1,1 +1,1 @@
-"""Which rank, which collective and which line a job waits for, by what each rank has called."""
+"""The rank, the collective and the line that a job waits for, by what each rank has called."""

@@ -1,4 +1,4 @@
-"""Whether ranks that meet in one collective call the same, by the rules of each collective."""
+"""Ranks that meet in one collective, compared by the rules of each collective."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Difference = Literal["different collective", "different sizes", "different types
 
 GATHERS: Final = ("all_gather", "allgather", "_all_gather_base", "_allgather_base", "all_gather_single")
 SCATTERS: Final = ("reduce_scatter", "_reduce_scatter_base", "reduce_scatter_single")
-UNEVEN: Final = ("all_to_all", "alltoall", "all_gather_v", "reduce_scatter_v")
+OWN_SIZE_NAMES: Final = ("all_to_all", "alltoall", "all_gather_v", "reduce_scatter_v")
 """Collectives whose sizes are each rank's own: names that begin so."""
 
 ROOTED: Final = ("broadcast", "_broadcast_oop", "reduce", "_reduce_oop")
@@ -20,7 +20,7 @@ ROOTED: Final = ("broadcast", "_broadcast_oop", "reduce", "_reduce_oop")
 
 @dataclass(frozen=True)
 class Differing:
-    """What ranks that meet in one collective do not call alike.
+    """A difference between calls of ranks that meet in one collective.
 
     Attributes:
         cause: what differs.
@@ -34,14 +34,14 @@ class Differing:
 
 
 def differing(came: Mapping[int, Sequence[Mapping[str, Any]]], members: int) -> Differing | None:
-    """What differs among the calls of ranks that have come to one collective; None if nothing that matters does.
+    """The difference among calls of ranks that have come to one collective; None if nothing that matters differs.
 
     Args:
         came: rows of each rank: several of one that has called collectives as one.
         members: ranks of the group.
     """
     names = {rank: " + ".join(row["name"] for row in rows) for rank, rows in came.items()}
-    if (by_name := _parted("different collective", names)) is not None:
+    if (by_name := parted("different collective", names)) is not None:
         return by_name
     for place in range(len(next(iter(came.values()), ()))):
         rows = {rank: rows[place] for rank, rows in came.items()}
@@ -52,12 +52,12 @@ def differing(came: Mapping[int, Sequence[Mapping[str, Any]]], members: int) -> 
 
 
 def differing_pair(sent: Mapping[str, Any], received: Mapping[str, Any]) -> Differing | None:
-    """What differs between a send and its receive."""
+    """The difference between a send and its receive; None if there is none."""
     ranks = {sent["rank"]: sent, received["rank"]: received}
     sizes = {sent["rank"]: sent["input_elements"], received["rank"]: received["output_elements"]}
     texts = {sent["rank"]: sent["input_sizes"], received["rank"]: received["output_sizes"]}
     if None not in sizes.values() and len({*sizes.values()}) > 1:
-        return _parted("different sizes", texts) or _parted("different sizes", sizes)
+        return parted("different sizes", texts) or parted("different sizes", sizes)
     return _of_types(ranks)
 
 
@@ -65,21 +65,15 @@ def _of_sizes(rows: Mapping[int, Mapping[str, Any]], members: int) -> Differing 
     name = next(iter(rows.values()))["name"]
     given = {rank: row["input_elements"] for rank, row in rows.items()}
     taken = {rank: row["output_elements"] for rank, row in rows.items()}
-    if name.startswith(UNEVEN) or name in ("barrier", "all_reduce_barrier", "coalesced"):
+    if name.startswith(OWN_SIZE_NAMES) or name in ("barrier", "all_reduce_barrier", "coalesced"):
         return None
     if name in ("gather", "scatter"):
-        # The root alone has tensors at both ends.
-        at_root = taken if name == "gather" else given
-        each = given if name == "gather" else taken
-        roots = [rank for rank, elements in at_root.items() if elements]
-        if len(roots) > 1 or (not roots and len(rows) == members):
-            return Differing("different root", {"root": tuple(roots)}, tuple(roots) or tuple(sorted(rows)))
-        return _parted("different sizes", _texts(rows, "input_sizes" if name == "gather" else "output_sizes", each))
-    parted = _parted("different sizes", _texts(rows, "input_sizes", given))
-    if parted is None:
-        parted = _parted("different sizes", _texts(rows, "output_sizes", taken))
-    if parted is not None:
-        return parted
+        return _of_root(rows, members, is_gather=name == "gather")
+    apart = parted("different sizes", _texts(rows, "input_sizes", given))
+    if apart is None:
+        apart = parted("different sizes", _texts(rows, "output_sizes", taken))
+    if apart is not None:
+        return apart
     wrong = [rank for rank in rows if not _fits(name, given[rank], taken[rank], members)]
     if wrong and members > 0 and len(rows) > 1:
         texts = {rank: f"{row['input_sizes']} -> {row['output_sizes']}" for rank, row in rows.items()}
@@ -87,8 +81,18 @@ def _of_sizes(rows: Mapping[int, Mapping[str, Any]], members: int) -> Differing 
     return None
 
 
+def _of_root(rows: Mapping[int, Mapping[str, Any]], members: int, *, is_gather: bool) -> Differing | None:
+    """The root alone has tensors at both ends."""
+    sides = ("input", "output") if is_gather else ("output", "input")
+    each, at_root = ({rank: row[f"{side}_elements"] for rank, row in rows.items()} for side in sides)
+    roots = [rank for rank, elements in at_root.items() if elements]
+    if len(roots) > 1 or (not roots and len(rows) == members):
+        return Differing("different root", {"root": tuple(roots)}, tuple(roots) or tuple(sorted(rows)))
+    return parted("different sizes", _texts(rows, f"{sides[0]}_sizes", each))
+
+
 def _fits(name: str, given: int | None, taken: int | None, members: int) -> bool:
-    """What a rank gives fits what it gets. A list of outputs that a dump leaves out is no fault."""
+    """A rank gives what fits what it gets. A list of outputs that a dump leaves out is no fault."""
     if not given or not taken:
         return True
     if name in GATHERS:
@@ -108,10 +112,10 @@ def _texts(
 
 
 def _of_types(rows: Mapping[int, Mapping[str, Any]]) -> Differing | None:
-    return _parted("different types", {rank: row["types"] for rank, row in rows.items() if row["types"]})
+    return parted("different types", {rank: row["types"] for rank, row in rows.items() if row["types"]})
 
 
-def _parted(cause: Difference, values: Mapping[int, Hashable]) -> Differing | None:
+def parted(cause: Difference, values: Mapping[int, Hashable]) -> Differing | None:
     """The ranks parted by a value that should be one; None if it is one."""
     counts = Counter(values.values())
     if len(counts) <= 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -24,35 +24,46 @@ def of_cycle(job: HangEvidence, end: End) -> Reason:
     if all(later) and all(_is_proven(job, row, other) for _, row, other in steps):
         return made
     made = replace(made, certainty="likely")
-    waits = [(row, other) for _, row, other in steps]
-    for row, rank in waits:
-        if (gone := left_out(job, rank)) is not None:
-            if row["line"] is not None and row["line"] == job.at.at[rank][0]["line"]:
-                continue  # one line that calls both, as in a loop over groups: their order is another
-            return replace(
-                made,
-                cause=omission(gone),
-                ranks=(rank,),
-                node=_about(row)[0],
-                row=_about(row)[1],
-            )
-    for row, rank in waits:
-        off = None if row["is_p2p"] else shift(job, rank, (row["number"], row["seq"]))
-        if off is not None and off[1] == 1:
-            return replace(made, cause="skipped call", ranks=(rank,), node=(row["number"], row["seq"]), row=None)
-    alone = _alone(job, end, ranks)
-    if alone is not None and not any(row["is_p2p"] for _, row, _ in steps):
+    for each in (_of_omission, _of_shift):
+        if (other := each(job, made, [(row, rank) for _, row, rank in steps])) is not None:
+            return other
+    alone = None if any(row["is_p2p"] for _, row, _ in steps) else _alone(job, end, ranks)
+    if alone is not None:
         return replace(made, cause="skipped call", certainty="guess", ranks=(alone[0],), node=alone[1], row=None)
-    waits = [wait for wait, is_called in zip(waits, later, strict=True) if not is_called]
-    p2p = [(row, rank) for row, rank in waits if row["is_p2p"]]
-    if len(p2p) == 1 and len(waits) == 1:
-        row, rank = p2p[0]
+    waits = [(row, rank) for (_, row, rank), is_called in zip(steps, later, strict=True) if not is_called]
+    if len(waits) == 1 and waits[0][0]["is_p2p"]:
+        row, rank = waits[0]
         return replace(made, cause=unmatched(row), ranks=(rank,), node=None, row=row)
     return made
 
 
+Waits = Sequence[tuple[dict[str, Any], int]]
+"""Calls that ranks of a cycle are at, each with the rank that it waits for."""
+
+
+def _of_omission(job: HangEvidence, made: Reason, waits: Waits) -> Reason | None:
+    """A rank of the cycle has left a call out, by its own past."""
+    for row, rank in waits:
+        # One line that calls both, as in a loop over groups, has another order of them.
+        is_loop = row["line"] is not None and row["line"] == job.at.at[rank][0]["line"]
+        gone = None if is_loop else left_out(job, rank)
+        if gone is not None:
+            node, p2p = _about(row)
+            return replace(made, cause=omission(gone), ranks=(rank,), node=node, row=p2p)
+    return None
+
+
+def _of_shift(job: HangEvidence, made: Reason, waits: Waits) -> Reason | None:
+    """A rank of the cycle calls one number earlier what others call."""
+    for row, rank in waits:
+        off = None if row["is_p2p"] else shift(job, rank, (row["number"], row["seq"]))
+        if off is not None and off[1] == 1:
+            return replace(made, cause="skipped call", ranks=(rank,), node=(row["number"], row["seq"]), row=None)
+    return None
+
+
 def _is_proven(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
-    """What a rank has called later is what the other waits for: calls around it differ, so that no shift is hidden."""
+    """A rank has called later just what the other waits for: calls around it differ, so that no shift is hidden."""
     if row["is_p2p"]:
         return False
     own, other = (in_group(job.calls, each, row["group"]) for each in (rank, row["rank"]))
@@ -62,7 +73,7 @@ def _is_proven(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
 
 
 def unmatched(row: Mapping[str, Any]) -> Literal["unmatched send", "unmatched receive"]:
-    """What a send or receive is whose other end was never called."""
+    """The cause of a send or receive whose other end was never called."""
     return "unmatched send" if row["name"] == "send" else "unmatched receive"
 
 

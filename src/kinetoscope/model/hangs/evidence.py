@@ -1,4 +1,4 @@
-"""What is known of a job that may hang, and what follows from it about one group of ranks."""
+"""All that is known of a job that may hang, and a reason that follows from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from kinetoscope.model.hangs.comparing import Difference, Differing, differing
+from kinetoscope.model.hangs.comparing import Difference, Differing, differing, parted
 from kinetoscope.model.hangs.hosts import HostCause
 from kinetoscope.model.hangs.pace import Pace, pace
 from kinetoscope.model.hangs.standing import CLOCKS, MEETING, Node, Standing, of_one_state, standing
@@ -41,7 +41,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class HangEvidence:
-    """What is known of a job.
+    """All that is known of a job.
 
     Attributes:
         calls: as `records.CALLS`, with `row`.
@@ -73,7 +73,7 @@ class HangEvidence:
 
 
 def evidence(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> HangEvidence:
-    """What tables as in `records` say of a job."""
+    """All that tables as in `records` say of a job."""
     calls = of_one_state(calls.with_row_index("row"))
     at = standing(calls, groups, hosts)
     job = HangEvidence(calls, at, pace(calls, hosts), {})
@@ -95,24 +95,27 @@ def _of_before(job: HangEvidence) -> Iterable[int]:
             for rank in job.at.groups[node[0]].ranks
             if rank not in there and rank in written and written[rank] < begun + CLOCKS
         )
-        ended = {rank: rows[-1] for rank, rows in there.items() if rows[-1]["state"] == "completed"}
-        if not ended or next(iter(ended.values()))["name"] not in MEETING:
-            continue
-        when = max((row["completed"] or begun for row in ended.values()), default=begun)
-        for rank in there.keys() - ended.keys():
-            if written.get(rank, when + CLOCKS) < when + CLOCKS or job.pace.stands(rank) is False:
-                yield rank
+        yield from _before_its_end(job, node, written)
+
+
+def _before_its_end(job: HangEvidence, node: Node, written: Mapping[int, int]) -> Iterable[int]:
+    """Ranks that have come to a collective, and whose records are older than its end on others."""
+    there = job.there(node)
+    ended = {rank: rows[-1] for rank, rows in there.items() if rows[-1]["state"] == "completed"}
+    if not ended or next(iter(ended.values()))["name"] not in MEETING:
+        return
+    sure = CLOCKS + max(row["completed"] or job.begun(node) for row in ended.values())
+    for rank in there.keys() - ended.keys():
+        if written.get(rank, sure) < sure or job.pace.stands(rank) is False:
+            yield rank
 
 
 def _broken(job: HangEvidence) -> Iterable[tuple[Node, Differing]]:
     for node in job.at.came:
         group, there = job.at.groups[node[0]], job.there(node)
-        lists = {text: tuple(rank for rank in ranks if rank in there) for text, ranks in group.lists.items()}
-        lists = {text: ranks for text, ranks in lists.items() if ranks}
-        if len(lists) > 1:
-            most = max(lists.values(), key=len)
-            ranks = sorted(rank for each in lists.values() for rank in each)
-            few = [rank for rank in ranks if rank not in most] if 2 * len(most) > len(ranks) else ranks
-            yield node, Differing("different group", lists, tuple(few))
-        elif there and (parts := differing(there, len(group.ranks) if group.are_known else 0)) is not None:
+        lists = {rank: text for text, ranks in group.lists.items() for rank in ranks if rank in there}
+        parts = parted("different group", lists)
+        if parts is None and there:
+            parts = differing(there, len(group.ranks) if group.are_known else 0)
+        if parts is not None:
             yield node, parts

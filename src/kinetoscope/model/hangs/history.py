@@ -1,4 +1,4 @@
-"""Whether a rank has left a call out: by what it called before, or by what others call at the same numbers."""
+"""Calls that a rank has left out, by what it called before, or by what others call at the same numbers."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
-from kinetoscope.model.hangs.comparing import UNEVEN
+from kinetoscope.model.hangs.comparing import OWN_SIZE_NAMES
 
 Signature = tuple[Any, ...]
 
 OF_A_CALL: Final = ("name", "input_sizes", "output_sizes", "types", "line")
 """What calls of one place in a program have in common."""
 
-LONGEST: Final = 400
+COMPARED_CALLS: Final = 400
 """Calls back to which a rank is compared with its own past."""
 
 CONTEXT: Final = 4
 """Calls that must agree before one that was left out: chance makes fewer agree."""
 
 
-OWN_SIZES: Final = ("gather", "scatter", *UNEVEN)
+ROOTED_OR_UNEVEN: Final = ("gather", "scatter", *OWN_SIZE_NAMES)
 """How names begin of collectives whose sizes are another matter on each rank, or in each step."""
 
 
 def signature(row: Mapping[str, Any]) -> Signature:
-    """What calls of one place in a program have in common, on all ranks."""
-    sizes = (None, None) if row["name"].startswith(OWN_SIZES) else (row["input_sizes"], row["output_sizes"])
+    """The common part of calls of one place in a program, on all ranks."""
+    sizes = (None, None) if row["name"].startswith(ROOTED_OR_UNEVEN) else (row["input_sizes"], row["output_sizes"])
     return row["name"], *sizes, row["types"], row["line"]
 
 
@@ -48,14 +48,18 @@ def shifted(own: Mapping[int, Signature], other: Mapping[int, Signature]) -> tup
     All that both have recorded before is the same, and at least two differ from there on: one that differs is no shift.
     """
     both = sorted(own.keys() & other.keys())
-    first = next((seq for seq in both if own[seq] != other[seq]), None)
-    if first is None or first == both[0]:
+    apart = [seq for seq in both if own[seq] != other[seq]]
+    if not apart or apart[0] == both[0]:
         return None
-    for by in (1, -1):
-        later = [seq for seq in own if seq >= first + (by < 0) and seq + by in other]
-        if len(later) > 1 and all(own[seq] == other[seq + by] for seq in later):
-            return first, by
-    return None
+    first = apart[0]
+    if _is_off(own, other, first, 1):
+        return first, 1
+    return (first, -1) if _is_off(own, other, first + 1, -1) else None
+
+
+def _is_off(own: Mapping[int, Signature], other: Mapping[int, Signature], first: int, by: int) -> bool:
+    later = [own[seq] == other[seq + by] for seq in own if seq >= first and seq + by in other]
+    return len(later) > 1 and all(later)
 
 
 def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None:
@@ -69,7 +73,10 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
     """
     rows = calls.filter((pl.col("rank") == rank) & (pl.col("order") <= until)).sort("order")
     sizes = [
-        pl.when(pl.col("name").str.contains(f"^({'|'.join(OWN_SIZES)})")).then(None).otherwise(pl.col(each)).alias(each)
+        pl.when(pl.col("name").str.contains(f"^({'|'.join(ROOTED_OR_UNEVEN)})"))
+        .then(None)
+        .otherwise(pl.col(each))
+        .alias(each)
         for each in ("input_sizes", "output_sizes")
     ]
     codes = rows.with_columns(sizes).select(pl.struct("group", "is_p2p", "peer", *OF_A_CALL).rank("dense"))
@@ -82,7 +89,7 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
         same = _agree(own, end, past)
         plain = max(plain, same)
         before = past - same - 1
-        if same > LONGEST or (same == past + 1 and same > 2 * CONTEXT):
+        if same > COMPARED_CALLS or (same == past + 1 and same > 2 * CONTEXT):
             return None  # it agrees with its past as far back as that is compared, or recorded
         if before < -1:
             continue
@@ -97,7 +104,7 @@ def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None
 
 def _agree(own: Int64s, one: int, other: int) -> int:
     """How many calls agree, backwards from two places, both included."""
-    length = min(one, other, LONGEST) + 1
+    length = min(one, other, COMPARED_CALLS) + 1
     differ = own[one - length + 1 : one + 1] != own[other - length + 1 : other + 1]
     return int(length if not differ.any() else np.argmax(differ[::-1]))
 

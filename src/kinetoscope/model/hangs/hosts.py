@@ -1,4 +1,4 @@
-"""What the host of a rank does that does not come: as its stack, the log or the way it ended say."""
+"""The host of a rank that does not come: what it does by its stack, by the log, or by the way it ended."""
 
 from __future__ import annotations
 
@@ -19,22 +19,38 @@ AT_PEER: Final[tuple[tuple[HostCause, tuple[str, ...]], ...]] = (
 )
 """How frames begin in which a rank waits for a peer: gloo records no sends and receives."""
 
-WITH_OTHERS: Final = ("signal 6", "signal 15", "SIGABRT", "SIGTERM")
+SIGNALS_TO_ALL: Final = ("signal 6", "signal 15", "SIGABRT", "SIGTERM")
 """How a rank ends that a watchdog or launcher ends because another hangs."""
 
 
 def host_cause(host: Mapping[str, Any] | None) -> HostCause | None:
-    """What keeps a host from its next call; None where nothing says."""
+    """The thing that keeps a host from its next call; None where nothing says."""
     if host is None:
         return None
-    if host["ended"] and not any(word in host["ended"] for word in WITH_OTHERS):
+    if _has_ended(host["ended"] or ""):
         return "rank ended"
-    stack = [frame.strip() for frame in reversed((host["stack"] or "").splitlines())]
-    for texts in ([host["activity"] or ""], stack):
-        for text in texts:
-            for cause, words in ACTIVITIES:
-                if any(word in text.lower() for word in words):
-                    return cause
-            if texts is stack and "distributed_c10d.py" in text:
-                return next((cause for cause, words in AT_PEER if text.startswith(words)), None)
-    return "host stalled" if host["activity"] or stack else None
+    return _of_texts(host["activity"] or "", (host["stack"] or "").splitlines())
+
+
+def _of_texts(activity: str, frames: list[str]) -> HostCause | None:
+    """The cause that an activity or a stack, outermost frame first, names."""
+    stack = [frame.strip() for frame in reversed(frames)]
+    for text in (activity, *stack):
+        if (cause := _of_text(text)) is not None:
+            return cause
+        if "distributed_c10d.py" in text:
+            return None  # it waits for other ranks, in a call that is not recorded
+    return "host stalled" if activity or stack else None
+
+
+def _has_ended(text: str) -> bool:
+    """A rank has ended by itself, and not because others hang."""
+    return bool(text) and not any(word in text for word in SIGNALS_TO_ALL)
+
+
+def _of_text(text: str) -> HostCause | None:
+    """The cause that an activity or a frame names."""
+    for cause, words in ACTIVITIES:
+        if any(word in text.lower() for word in words):
+            return cause
+    return next((cause for cause, words in AT_PEER if "distributed_c10d.py" in text and text.startswith(words)), None)

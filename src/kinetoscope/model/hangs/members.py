@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+Form = tuple[tuple[int, ...], tuple[int, ...]]
+"""A list of members, and the ranks that have it."""
+
 
 @dataclass(frozen=True)
 class MemberGroup:
@@ -37,9 +40,9 @@ def process_groups(groups: pl.DataFrame, ranks: Iterable[int]) -> tuple[pl.DataF
         rank, group and number, which is the place in the groups.
     """
     lists = groups.select("rank", "group", "ranks").with_columns(name=_one_form(groups["group"]))
-    alike = lists.group_by("name", "ranks", maintain_order=True).agg("rank")
-    by_name: dict[str, list[tuple[tuple[int, ...], tuple[int, ...]]]] = defaultdict(list)
-    for name, members, reporting in alike.iter_rows():
+    same = lists.group_by("name", "ranks", maintain_order=True).agg("rank")
+    by_name: dict[str, list[Form]] = defaultdict(list)
+    for name, members, reporting in same.iter_rows():
         by_name[name].append((tuple(members or ()), tuple(reporting)))
     made: list[MemberGroup] = []
     meant: list[tuple[int, str, int]] = []
@@ -61,21 +64,11 @@ def _one_form(keys: pl.Series) -> pl.Series:
     return keys.replace(forms)
 
 
-def _of_one_name(
-    name: str, forms: list[tuple[tuple[int, ...], tuple[int, ...]]], world: tuple[int, ...]
-) -> list[tuple[MemberGroup, tuple[int, ...]]]:
+def _of_one_name(name: str, forms: list[Form], world: tuple[int, ...]) -> list[tuple[MemberGroup, tuple[int, ...]]]:
     """Groups of one name, each with the ranks that mean it."""
     unknown = tuple(sorted(rank for members, reporting in forms if not members for rank in reporting))
-    known = [form for form in forms if form[0]]
-    of = {rank: place for place, (_, reporting) in enumerate(known) for rank in reporting}
-    parted = [*range(len(known))]
-    for place, (members, _) in enumerate(known):
-        # A member that has another list under this name makes the two one group, on which ranks do not agree.
-        for other in {parted[of[rank]] for rank in members if rank in of} - {parted[place]}:
-            parted = [parted[place] if each == other else each for each in parted]
     made = []
-    for first in dict.fromkeys(parted):
-        part = [form for form, each in zip(known, parted, strict=True) if each == first]
+    for part in _parts([form for form in forms if form[0]]):
         members = tuple(dict.fromkeys(rank for each, _ in part for rank in each))
         silent = tuple(rank for rank in unknown if rank in members)
         unknown = tuple(rank for rank in unknown if rank not in members)
@@ -87,3 +80,18 @@ def _of_one_name(
         everyone = name.partition(":")[2] in ("0", "0 (default_pg)")
         made.append((MemberGroup(name, world if everyone else unknown, False), unknown))
     return made
+
+
+def _parts(known: list[Form]) -> list[list[Form]]:
+    """Lists of members, parted into groups: a member with another list makes the two one, on which they disagree."""
+    of: dict[int, int] = {}
+    for place, (_, reporting) in enumerate(known):
+        of |= dict.fromkeys(reporting, place)
+    parted = [*range(len(known))]
+    for place, (members, _) in enumerate(known):
+        same = {parted[place], *(parted[of[rank]] for rank in members if rank in of)}
+        parted = [min(same) if each in same else each for each in parted]
+    made: dict[int, list[Form]] = defaultdict(list)
+    for form, first in zip(known, parted, strict=True):
+        made[first].append(form)
+    return [*made.values()]

@@ -1,4 +1,4 @@
-"""Which call a rank has left out, held against what the other ranks of its group have called."""
+"""Calls that a rank has left out, held against what the other ranks of its group have called."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def left_out(job: HangEvidence, rank: int) -> dict[str, Any] | None:
 
 
 def omission(gone: Mapping[str, Any]) -> Literal["skipped call", "unmatched send", "unmatched receive"]:
-    """What it is that a rank has left a call out: the other end of a receive is a send."""
+    """The cause that a rank has left a call out: the other end of a receive is a send."""
     if not gone["is_p2p"]:
         return "skipped call"
     return "unmatched send" if gone["name"] == "recv" else "unmatched receive"
@@ -49,15 +49,9 @@ def _others(job: HangEvidence, rank: int, number: int) -> list[int]:
 
 def _is_missed(job: HangEvidence, rank: int, gone: Mapping[str, Any]) -> bool:
     """Others have called what a rank seems to have left out: they wait for it, or their numbers are one off since."""
-    number = next(
-        number for number, group in enumerate(job.at.groups) if group.key == gone["group"] and rank in group.ranks
-    )
+    number = job.at.number(rank, gone["group"])
     if gone["is_p2p"]:
-        if not gone["is_alone"]:
-            return False
-        peer = job.at.groups[number].ranks[gone["peer"]]
-        kind, pair = ("recv", (rank, peer)) if gone["name"] == "send" else ("send", (peer, rank))
-        return (number, *pair, kind) in job.at.open_peers or peer not in job.at.recorded
+        return bool(gone["is_alone"]) and _is_peer_there(job, rank, number, gone)
     own = in_group(job.calls, rank, gone["group"])
     earlier = job.calls.filter(
         (pl.col("rank") == rank)
@@ -69,6 +63,13 @@ def _is_missed(job: HangEvidence, rank: int, gone: Mapping[str, Any]) -> bool:
     begin = last + 1 if isinstance(last, int) else min(own, default=0)
     others = [in_group(job.calls, each, gone["group"]) for each in _others(job, rank, number)]
     return bool(others or gone["is_alone"]) and all(_fits(own, each, signature(gone), begin) for each in others)
+
+
+def _is_peer_there(job: HangEvidence, rank: int, number: int, gone: Mapping[str, Any]) -> bool:
+    """The other end of a send or receive that a rank seems to have left out is called, or nobody knows."""
+    peer = job.at.groups[number].ranks[gone["peer"]]
+    kind, pair = ("recv", (rank, peer)) if gone["name"] == "send" else ("send", (peer, rank))
+    return (number, *pair, kind) in job.at.open_peers or peer not in job.at.recorded
 
 
 def _fits(own: Mapping[int, Signature], other: Mapping[int, Signature], missed: Signature, begin: int) -> bool:

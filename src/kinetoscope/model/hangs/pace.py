@@ -1,4 +1,4 @@
-"""Whether ranks still move: how long nothing was seen of each when its records were written, and its usual pauses."""
+"""Ranks that still move: how long nothing was seen of each when its records were written, and its usual pauses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import polars as pl
 PAUSES: Final = 3
 """A rank stands still that has shown nothing for three of its usual pauses."""
 
-SHORTEST: Final = 1_000_000_000
+SHORTEST_PAUSE: Final = 1_000_000_000
 """Nor does one that has shown nothing for less than a second: watchdogs notice ends as late. In ns."""
 
-LONG: Final = 10
+SURE_TIMES: Final = 10
 """Nor, surely, one that has shown nothing for ten times as long."""
 
 
@@ -31,12 +31,12 @@ class Pace:
 
     def surely_stands(self, rank: int) -> bool:
         """A rank has shown nothing for so long that no pause explains it."""
-        return self.quiet.get(rank, 0) > LONG * max(SHORTEST, PAUSES * self.usual.get(rank, 0))
+        return self.quiet.get(rank, 0) > SURE_TIMES * max(SHORTEST_PAUSE, PAUSES * self.usual.get(rank, 0))
 
     def stands(self, rank: int) -> bool | None:
         """A rank has shown nothing for longer than usual; None where that is unknown."""
         quiet = self.quiet.get(rank)
-        return None if quiet is None else quiet > max(SHORTEST, PAUSES * self.usual.get(rank, 0))
+        return None if quiet is None else quiet > max(SHORTEST_PAUSE, PAUSES * self.usual.get(rank, 0))
 
 
 def pace(calls: pl.DataFrame, hosts: pl.DataFrame) -> Pace:

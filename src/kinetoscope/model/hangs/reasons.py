@@ -21,7 +21,7 @@ COMPARED = 4
 RECENT = 10_000_000_000
 """Records that are older than the newest by more do not say that a rank still moves, ns."""
 
-SMALL = 64
+SMALL_GROUP = 64
 """Ranks of a group all of whose pasts are looked at."""
 
 
@@ -62,10 +62,15 @@ def _of_meeting(job: HangEvidence, node: Node) -> Reason:
     if next(iter(there.values()))[0]["name"] in ROOTED:
         # No record says the root: ranks that do not agree on it look so, and so does a broken link.
         return Reason("different root", "guess", (), node)
+    return _of_device(states, open_, node)
+
+
+def _of_device(states: dict[int, str], open_: tuple[int, ...], node: Node) -> Reason:
+    """A collective runs and does not end, or the devices of some have not come to it."""
     waiting = tuple(rank for rank in open_ if states[rank] == "scheduled")
     if waiting and "started" in states.values():
         return Reason("device or network", "likely", waiting, node)
-    return Reason("device or network", "likely" if len(open_) < len(there) or not waiting else "guess", open_, node)
+    return Reason("device or network", "likely" if len(open_) < len(states) or not waiting else "guess", open_, node)
 
 
 def _of_pair(job: HangEvidence, rank: int) -> Reason:
@@ -89,21 +94,32 @@ def _of_missing(job: HangEvidence, rank: int, end: End) -> Reason:
     rows: list[dict[str, Any]] = [each for each in end.last if isinstance(each, dict)]
     node = min(nodes, key=job.begun, default=None)
     row = None if nodes else min(rows, key=lambda each: each["created"], default=None)
+    return (_of_recorded if rank in job.at.recorded else _of_unrecorded)(job, rank, node, row)
+
+
+def _of_unrecorded(job: HangEvidence, rank: int, node: Node | None, row: dict[str, Any] | None) -> Reason:
+    """A rank has left no records: it has ended, or waits where nobody sees it."""
+    host = job.at.hosts.get(rank)
+    if host is not None and host["ended"]:
+        return Reason("rank ended", "sure", (rank,), node, row)
+    near = _left_out_near(job, rank)
+    if near is not None:
+        return Reason(omission(near[1]), "guess", (near[0],), node, row)
+    return Reason("rank ended", "guess", (rank,), node, row)
+
+
+def _of_recorded(job: HangEvidence, rank: int, node: Node | None, row: dict[str, Any] | None) -> Reason:
+    """A rank of which records are there waits for nothing; others wait for it in a collective, a send or a receive."""
     host = job.at.hosts.get(rank)
     by_host = host_cause(host)
-    if rank not in job.at.recorded:
-        near = None if host and host["ended"] else _left_out_beside(job, rank)
-        if near is not None:
-            return Reason(omission(near[1]), "guess", (near[0],), node, row)
-        return Reason("rank ended", "sure" if host and host["ended"] else "guess", (rank,), node, row)
     begun = job.begun(node) if node is not None else row["created"] if row else 0
-    is_slow = by_host is None and job.moves is not None and _is_slow(job, rank, node, begun)
-    if rank in job.at.stale:
-        return Reason("slow rank" if is_slow else "missing rank", "likely" if is_slow else "guess", (rank,), node, row)
-    if (early := _of_past(job, rank, node)) is not None:
+    is_stale = rank in job.at.stale
+    if not is_stale and (early := _of_past(job, rank, node)) is not None:
         return replace(early, row=row)
-    if is_slow:
+    if by_host is None and _is_slow(job, rank, node, begun):
         return Reason("slow rank", "likely", (rank,), node, row)
+    if is_stale:
+        return Reason("missing rank", "guess", (rank,), node, row)
     is_proven = job.pace.surely_stands(rank)
     if by_host is not None:
         return Reason(by_host, "sure" if is_proven and host and host["stack"] else "likely", (rank,), node, row)
@@ -122,10 +138,10 @@ def _of_past(job: HangEvidence, rank: int, node: Node | None) -> Reason | None:
     return Reason("skipped call" if off[1] == 1 else "different collective", "likely", (rank,), (node[0], off[0]))
 
 
-def _left_out_beside(job: HangEvidence, rank: int) -> tuple[int, Mapping[str, Any]] | None:
+def _left_out_near(job: HangEvidence, rank: int) -> tuple[int, Mapping[str, Any]] | None:
     """A rank that has left out a call of a small group with a rank without records: that one may wait for it there."""
     for group in job.at.groups:
-        if rank in group.ranks and len(group.ranks) <= SMALL:
+        if rank in group.ranks and len(group.ranks) <= SMALL_GROUP:
             for each in group.ranks:
                 gone = left_out(job, each) if each in job.at.recorded else None
                 if gone is not None and gone["group"] == group.key:
@@ -162,5 +178,5 @@ def merged(reasons: Iterable[tuple[Reason, End]]) -> list[tuple[Reason, tuple[in
 
 
 def _pair(each: Reason) -> tuple[int, ...] | None:
-    """What sends and receives are about is their two ranks."""
+    """The two ranks that a send or receive is about; None of a collective."""
     return each.ranks if each.row is not None and each.node is None else None

@@ -1,4 +1,4 @@
-"""What is known of each rank of a job that may hang, as three small tables: calls, groups, hosts.
+"""All that is known of each rank of a job that may hang, as three small tables: calls, groups, hosts.
 
 They are the only thing that the verdict sees. For one rank they are filled from a dump of the Flight Recorder, a Kineto
 trace, and what the recorder has written; those of several ranks lie one below the other.

@@ -1,4 +1,4 @@
-"""Where each rank of a job stands: the first of its calls that is not done, and who has come to it."""
+"""The place where each rank of a job stands: the first of its calls that is not done, and who has come to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Node = tuple[int, int]
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the ranks of a job stand.
+    """The places where the ranks of a job stand.
 
     Attributes:
         ranks: all of them.
@@ -69,6 +69,10 @@ class Standing:
         rows = self.at.get(rank, [])
         return (rows[0]["number"], rows[0]["seq"]) if rows and not rows[0]["is_p2p"] else None
 
+    def number(self, rank: int, key: str) -> int:
+        """The number of the group that a rank means by a key."""
+        return next(at for at, group in enumerate(self.groups) if group.key == key and rank in group.ranks)
+
     def is_there(self, rank: int, node: Node) -> bool:
         """A rank has come to a collective: it is at it, runs it, or is done with it."""
         rows = self.came[node].get(rank)
@@ -83,7 +87,7 @@ class Standing:
 
 
 def standing(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> Standing:
-    """Where the ranks stand, from tables as in `records`; the calls have `row`, and are `of_one_state`."""
+    """The places where the ranks stand, from tables as in `records`; the calls have `row`, and are `of_one_state`."""
     seen = {*calls["rank"].unique(), *groups["rank"].unique()}
     listed = groups["ranks"].drop_nulls().explode().drop_nulls().unique()
     world = hosts["world"].max()
@@ -131,7 +135,7 @@ def _with_called(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def _last(calls: pl.DataFrame, groups: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
-    """Of each rank and group the last collective called; `met`: the last where all have met, as one has ended it."""
+    """The last collective that each rank has called in each group, and `met`: the last that any has ended."""
     ended = (pl.col("state") == "completed") & pl.col("name").is_in([*MEETING])
     of_calls = (
         calls.filter(~pl.col("is_p2p"))

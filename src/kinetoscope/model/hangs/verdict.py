@@ -1,4 +1,4 @@
-"""What a hanging job waits for: a cause, the ranks where it is, and the calls that show it."""
+"""The thing that a hanging job waits for: a cause, the ranks where it is, and the calls that show it."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
     made = [(reason(job, end), end) for end in ends(job.at, job.broken)]
     if job.moves:
         made = [(each, end) for each, end in made if each.cause == "slow rank" or each.certainty == "sure"]
-    told = [_verdict(job, calls, each, waiting) for each, waiting in merged(made)]
-    return tuple(sorted(told, key=_first)) or (_no_hang(job),)
+    made_verdicts = [_verdict(job, calls, each, waiting) for each, waiting in merged(made)]
+    return tuple(sorted(made_verdicts, key=_first)) or (_no_hang(job),)
 
 
 def _first(verdict: Verdict) -> tuple[bool, int, int]:
@@ -138,13 +138,15 @@ def _verdict(job: HangEvidence, calls: pl.DataFrame, why: Reason, waiting: tuple
     last = last.filter(pl.col("order") == pl.col("order").max().over("rank"))
     first = next((row for row in rows if row["rank"] not in why.ranks), rows[0] if rows else None)
     shown = {*last["row"], *(row["row"] for row in rows)}
-    seq = why.node[1] if why.node is not None else first["seq"] if first else None
+    group, seq = (first["group"], first["seq"]) if first else ("", None)
+    if why.node is not None:
+        group, seq = job.at.groups[why.node[0]].key, why.node[1]
     return Verdict(
         why.cause,
         why.certainty,
         why.ranks,
         tuple(rank for rank in waiting if rank not in why.ranks),
-        job.at.groups[why.node[0]].key if why.node is not None else first["group"] if first else "",
+        group,
         seq,
         first["name"] if first else "",
         _line_of(job, why.ranks),
@@ -175,11 +177,10 @@ def _common(lines: Iterable[str | None]) -> str:
 
 def _waited(job: HangEvidence, rows: Iterable[Mapping[str, Any]]) -> int | None:
     """How long one of some calls has waited by its own clock, else by that of others if they are far apart, ns."""
-    open_ = [row for row in rows if row["state"] != "completed"]
-    own = {rank: host["written"] for rank, host in job.at.hosts.items() if host["written"] is not None}
-    waited = [own[row["rank"]] - row["created"] for row in open_ if row["rank"] in own]
+    open_ = {row["rank"]: row["created"] for row in rows if row["state"] != "completed"}
+    hosts = job.at.hosts
+    waited = [hosts[rank]["written"] - since for rank, since in open_.items() if hosts.get(rank, {}).get("written")]
     if waited or not open_:
-        return max(waited, default=None)
-    last = max((host["last_time"] or 0 for host in job.at.hosts.values()), default=0)
-    longest = last - min(row["created"] for row in open_)
+        return max(waited, default=None)  # by own clocks
+    longest = max([0, *(host["last_time"] or 0 for host in hosts.values())]) - min(open_.values())
     return longest if longest >= CLOCKS else None

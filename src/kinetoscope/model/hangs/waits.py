@@ -15,7 +15,7 @@ Vertex = int | Node
 
 @dataclass(frozen=True)
 class End:
-    """Where a chain of waiting ranks ends, or a cycle that it runs into.
+    """The end of a chain of waiting ranks, or a cycle that it runs into.
 
     Attributes:
         ranks: one that waits for nothing, those of a cycle, or nobody.
@@ -46,30 +46,37 @@ def missing(standing: Standing, node: Node) -> list[int]:
 
 
 def ends(standing: Standing, broken: Collection[Node]) -> list[End]:
-    """Where the chains of waiting ranks end.
+    """The ends of the chains of waiting ranks.
 
     Args:
         standing: where the ranks are.
         broken: collectives that cannot end, whoever comes: ranks that are in them wait for nothing else.
     """
     edges = edges_of(standing, broken)
+    back = _reversed(edges)
+    # A cycle never ends, whatever else its ranks wait for.
+    parts = [part for part in components(edges) if len(part) > 1 or not edges[part[0]]]
+    made = [_end(standing, part, back) for part in parts]
+    held = standing.at.keys() - standing.stale
+    made = [each for each in made if each.waiting or each.nodes or held.intersection(each.ranks)]
+    return [*made, *_idle(standing, made)]
+
+
+def _reversed(edges: Mapping[Vertex, list[Vertex]]) -> dict[Vertex, list[Vertex]]:
     back: dict[Vertex, list[Vertex]] = defaultdict(list)
     for vertex, others in edges.items():
         for other in others:
             back[other].append(vertex)
-    made = []
-    for part in components(edges):
-        inside = {*part}
-        # A cycle never ends, whatever else its ranks wait for.
-        if len(part) == 1 and edges[part[0]]:
-            continue
-        ranks = tuple(sorted(vertex for vertex in part if isinstance(vertex, int)))
-        before = {vertex for vertex in _reach(part, back) if vertex not in inside}
-        waiting = tuple(sorted(vertex for vertex in before if isinstance(vertex, int)))
-        nodes = tuple(vertex for vertex in part if not isinstance(vertex, int))
-        if waiting or nodes or len(ranks) > 1 or (ranks[0] in standing.at and ranks[0] not in standing.stale):
-            made.append(End(ranks, nodes, waiting, tuple(_last(standing, ranks, back))))
-    return [*made, *_idle(standing, made)]
+    return back
+
+
+def _end(standing: Standing, part: list[Vertex], back: Mapping[Vertex, list[Vertex]]) -> End:
+    ranks, nodes = _ranks(part), tuple(vertex for vertex in part if not isinstance(vertex, int))
+    return End(ranks, nodes, _ranks(_reach(part, back) - {*part}), tuple(_last(standing, ranks, back)))
+
+
+def _ranks(vertices: Iterable[Vertex]) -> tuple[int, ...]:
+    return tuple(sorted(vertex for vertex in vertices if isinstance(vertex, int)))
 
 
 def _idle(standing: Standing, made: list[End]) -> list[End]:
@@ -85,7 +92,7 @@ def _idle(standing: Standing, made: list[End]) -> list[End]:
 
 
 def edges_of(standing: Standing, broken: Collection[Node]) -> dict[Vertex, list[Vertex]]:
-    """What each rank waits for: a collective, or the other ends of sends and receives; and whom these wait for."""
+    """The things that ranks wait for, collectives or other ends of sends and receives; and whom these wait for."""
     edges: dict[Vertex, list[Vertex]] = {rank: [] for rank in standing.ranks}
     for rank, rows in standing.at.items():
         if rank in standing.stale:
