@@ -72,6 +72,7 @@ PAGES: Final[dict[str, View]] = {
     "critical_path": View("Critical path"),
     "serving": View("Serving", ranks="job", recorded=True, programs=("serving", "inference")),
     "distributed": View("Distributed", ranks="all"),
+    "hang": View("Hang", ranks="all", recorded=True),
     "sources": View("Sources", sums=True),
     "compare": View("Compare", ranks="job", runs=2, snapshots=True),
     "ledger": View("Ledger", ranks="all", runs=ALL),

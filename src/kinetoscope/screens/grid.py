@@ -141,9 +141,8 @@ def cell_text(cell: Cell) -> str:
 def _of_chart(block: ChartBlock) -> GridBlock:
     curves = [line for line in block.sketch if len(line.x)]
     if not curves:
-        return GridBlock(
-            "", ["", ""], [GridRow([line.label, line.text], line.kind, line.low, line.high) for line in block.sketch]
-        )
+        rows = [GridRow([line.label, line.text, *line.more], line.kind, line.low, line.high) for line in block.sketch]
+        return GridBlock("", block.heads, rows)
     first, last = min(line.x[0] for line in curves), max(line.x[-1] for line in curves)
     drawn = curves[:MAX_ROWS]
     rows = [GridRow([line.label, _of_sketch(line, first, last), line.text], line.kind) for line in drawn]
