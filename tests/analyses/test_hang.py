@@ -91,7 +91,7 @@ def test_a_verdict_is_a_row() -> None:
     assert (first["group_name"], first["members"], first["world"], first["recorded"]) == ("mesh_tp", "0-3", 8, 8)
     assert (first["ended"], first["differs"]) == ("killed by signal 9", "[16]: ranks 0-2; [17]: rank 3")
     assert (second["verdict"], second["group"], second["waiting"]) == (2, None, 0)
-    assert second["cycle"] == "rank 0 waits in mesh_tp, 4, for rank 1; rank 1 waits in 0, 1,205, for rank 0"
+    assert second["waits"] == "rank 0 waits in mesh_tp, 4, for rank 1; rank 1 waits in 0, 1,205, for rank 0"
 
 
 @pytest.mark.parametrize("name", ["hang", "collective_states"])

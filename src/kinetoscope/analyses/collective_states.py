@@ -7,7 +7,7 @@ import polars as pl
 from kinetoscope.analyses.hang import NOTHING_RECORDED
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import both, packed, unpacked
+from kinetoscope.model.hangs.of_job import both, is_of_hang, packed, unpacked
 from kinetoscope.model.hangs.of_trace import records_of
 from kinetoscope.model.hangs.states import states
 from kinetoscope.model.steps.selection import Selection
@@ -60,9 +60,9 @@ def collective_states(trace: Trace, select: Selection) -> Partial:
 def finish(frame: pl.DataFrame) -> Partial:
     """The states, from the records of all ranks."""
     calls, groups, hosts = unpacked(frame)
-    rows = states(calls, groups, hosts)
-    if not rows.height:
+    if not is_of_hang(hosts):
         return Partial(RESULT.empty(), (NOTHING_RECORDED,))
+    rows = states(calls, groups, hosts)
     behind = pl.col("furthest") - pl.col("called").fill_null(0)
     of_others = pl.when(pl.col("state") != "no records").then(behind)
     return Partial(

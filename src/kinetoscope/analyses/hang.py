@@ -9,7 +9,7 @@ import polars as pl
 
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import both, packed, unpacked
+from kinetoscope.model.hangs.of_job import both, is_of_hang, packed, unpacked
 from kinetoscope.model.hangs.of_trace import records_of
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.hangs.states import name_of_group
@@ -47,7 +47,8 @@ RESULT = Schema(
     Column("activity", pl.String, "What the host of the first rank did, such as data loading; null where unknown."),
     Column("ended", pl.String, "How that rank ended, where something says."),
     Column("differs", pl.String, "What ranks give to the same collective, and which ranks."),
-    Column("cycle", pl.String, "The waits of a cycle, in order."),
+    Column("waits", pl.String, "Of an order of groups the waits of the cycle, in order."),
+    Column("calls", pl.Int64, "How many calls show it."),
     Column("remedy", pl.String, "What to do."),
     Column("state", pl.String, "By call: scheduled, started or completed."),
     Column("input_sizes", pl.String, "By call: sizes of what it gives."),
@@ -94,7 +95,7 @@ def finish(
 ) -> Partial:
     """The verdicts about the records of all ranks."""
     calls, groups, hosts = unpacked(frame)
-    if not (calls.height or groups.height or hosts.height):
+    if not is_of_hang(hosts):
         return Partial(RESULT.empty(), (NOTHING_RECORDED,))
     of_verdicts = verdicts(calls, groups, hosts)
     rows = list(rows_of(of_verdicts, groups, hosts))
@@ -143,7 +144,8 @@ def rows_of(of_verdicts: Sequence[Verdict], groups: pl.DataFrame, hosts: pl.Data
             "activity": host.get("activity"),
             "ended": host.get("ended"),
             "differs": "; ".join(f"{value}: {_on(ranks)}" for value, ranks in each.differs.items()) or None,
-            "cycle": "; ".join(_wait(*wait, groups) for wait in each.cycle) or None,
+            "waits": "; ".join(_wait(*wait, groups) for wait in each.cycle) or None,
+            "calls": 0 if each.shows is None else each.shows.height,
             "remedy": REMEDIES[each.cause].what,
             "recorded": len(known),
             "world": world,

@@ -318,7 +318,8 @@ class ChartBlock(Block):
     """A Vega-Lite specification in the colours of light pages; a dark page puts its own colour of the kind for each.
 
     A datum may have a field `link` (a `Link` as JSON): a click on its mark follows it. A parameter named `brush` over
-    `x` selects a time range. `sketch` says the same in a few lines of text, below `heads` where its columns need some.
+    `x` selects a time range. `sketch` says the same in a few lines of text, below `heads` where their columns need
+    some; a line without a label stands beneath.
     """
 
     title: str

@@ -32,7 +32,7 @@ _STACKS: Final = 50
 
 _VERDICTS: Final = (
     "cause", "certainty", "ranks", "group", "seq", "name", "line", "waiting", "waiting_line", "waited", "timeout",
-    "activity", "ended", "differs", "cycle",
+    "activity", "ended", "differs", "waits",
 )  # fmt: skip
 _CALLS: Final = (
     "verdict", "rank", "group", "seq", "name", "state", "input_sizes", "output_sizes", "types", "waited", "line",
@@ -92,11 +92,12 @@ def _blocks(hang: Result, of_ranks: Result, records: Records) -> Iterator[Block]
     chosen = _ranks_of(hang.frame.get_column("ranks")[0] or "")
     if (picture := states_picture(*records, chosen)) is not None:
         yield picture
-    if (cycle := hang.frame.get_column("cycle")[0]) is not None:
+    if (cycle := hang.frame.get_column("waits")[0]) is not None:
         yield cycle_picture([_wait(each) for each in cycle.split("; ")])
     columns = with_values(hang.frame, _VERDICTS, always=("cause", "certainty"))
     yield TableBlock("Verdicts", "hang", columns=columns)
-    yield TableBlock("The calls that show it", "hang", {"by": "call"}, columns=_CALLS)
+    if hang.frame.get_column("calls").sum():
+        yield TableBlock("The calls that show it", "hang", {"by": "call"}, columns=_CALLS)
     group = hang.frame.get_column("group")[0]
     shown = with_values(of_ranks.frame, _STATES, always=("rank", "state"))
     here = f"group:eq:{group}" if group else ""
@@ -125,7 +126,7 @@ def _ranks_of(text: str) -> set[int]:
 
 
 def _wait(text: str) -> tuple[int, str, int]:
-    """A wait of the column `cycle`: rank, where, the rank that it waits for."""
+    """A wait of the column `waits`: rank, where, the rank that it waits for."""
     rank, _, rest = text.removeprefix("rank ").partition(" waits in ")
     where, _, other = rest.rpartition(", for rank ")
     return int(rank), where, int(other)

@@ -51,6 +51,11 @@ def unpacked(frame: pl.DataFrame) -> Records:
     )
 
 
+def is_of_hang(hosts: pl.DataFrame) -> bool:
+    """Whether more is known of some rank than its trace: that alone says nothing about what came after it."""
+    return not hosts.filter(pl.col("source").fill_null("") != "trace").is_empty()
+
+
 def _table(lists: pl.Series, schema: Schema) -> pl.DataFrame:
     filled = lists.filter(lists.list.len() > 0)
     return filled.explode().struct.unnest() if len(filled) else schema.empty()

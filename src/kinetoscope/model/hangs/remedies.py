@@ -22,56 +22,62 @@ class Remedy:
 
 
 _GUARD: Final = """\
++dist.all_reduce(loss)  # on every rank
  if rank == 0:
 -    dist.all_reduce(loss)
      log(loss)
-+dist.all_reduce(loss)      # every rank of the group calls it
 """
 
 _JOIN: Final = """\
--loader = DataLoader(data, sampler=sampler)
-+loader = DataLoader(data, sampler=sampler, drop_last=True)   # as many batches on every rank
--for batch in loader:
--    train(model, batch)
-+with Join([model]):                                          # torch.distributed.algorithms.join
-+    for batch in loader:
-+        train(model, batch)
+ loader = DataLoader(data, sampler=sampler,
++    drop_last=True,  # as many on every rank
+ )
++with Join([model]):  # or: uneven ones may end
+     for batch in loader:
+"""
+
+_PADDED: Final = """\
+ loader = DataLoader(data, sampler=sampler,
++    drop_last=True,  # no smaller last batch
+ )
 """
 
 _BARRIER: Final = """\
  if rank == 0:
      torch.save(state, path)
-+dist.barrier()             # outside of the branch, on every rank
++dist.barrier()  # on every rank
 """
 
 _TIMEOUT: Final = """\
--dist.init_process_group("nccl")
-+dist.init_process_group("nccl", timeout=timedelta(hours=1))  # longer than the longest checkpoint
+ dist.init_process_group("nccl",
++    timeout=timedelta(hours=1),
+ )
 """
 
 _UNUSED: Final = """\
--model = DistributedDataParallel(model)
-+model = DistributedDataParallel(model, find_unused_parameters=True)  # if ranks use other parameters
+ model = DistributedDataParallel(model,
++    find_unused_parameters=True,
+ )
 """
 
 _NEW_GROUP: Final = """\
--if rank in tensor_ranks:
--    group = dist.new_group(tensor_ranks)
-+group = dist.new_group(tensor_ranks)   # on every rank, in the same order
+-if rank in members:
+-    group = dist.new_group(members)
++group = dist.new_group(members)
 """
 
 _ORDER: Final = """\
--first, second = (a, b) if rank % 2 else (b, a)
+-first, second = (a, b) if even else (b, a)
 -dist.all_reduce(x, group=first)
 -dist.all_reduce(y, group=second)
-+dist.all_reduce(x, group=a)            # every rank takes the groups in one order
++dist.all_reduce(x, group=a)
 +dist.all_reduce(y, group=b)
 """
 
 _SEND: Final = """\
- work = dist.batch_isend_irecv([
-     dist.P2POp(dist.isend, out, peer),
-+    dist.P2POp(dist.irecv, into, peer),
+ works = dist.batch_isend_irecv([
+     dist.P2POp(dist.isend, out, after),
++    dist.P2POp(dist.irecv, into, before),
  ])
 """
 
@@ -98,7 +104,7 @@ REMEDIES: Final[dict[Cause, Remedy]] = {
     "different sizes": Remedy(
         "Let all ranks give tensors of one size: pad the last batch or drop it, or exchange sizes first"
         " (`all_to_all_single` takes uneven ones).",
-        _JOIN,
+        _PADDED,
     ),
     "different types": Remedy(
         "Cast before the call: one rank has another dtype, as after an autocast region or a checkpoint in another"

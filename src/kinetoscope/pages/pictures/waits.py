@@ -28,6 +28,8 @@ _LOOKS: Final = {
 }
 """Kind whose colour a state has, and its glyph where there is text alone; what matters most first."""
 
+_KEY: Final = ", ".join(f"{glyph} {state}" for state, (_, glyph) in _LOOKS.items())
+
 _NO_MEMBER: Final = " "
 
 _COLUMNS: Final = 40
@@ -39,14 +41,19 @@ _MOST, _LEAST = 8, 3
 _BEFORE: Final = 2
 """Of these such that are done everywhere, before the first that is not."""
 
-_SINGLE_GROUPS: Final = 6
-"""Groups up to which each has columns of its own; of more, those of one name share them."""
+_NAMES: Final = 8
+"""Names of groups up to which each has columns of its own; of more, those that differ in a number share them."""
 
 _ROWS: Final = 24
 """Rows of the picture; of ranks that are alike there is one."""
 
 _RANKS_CELLS: Final = 36
-_TITLE_CELLS_EACH: Final = 4
+_TITLE_CELLS: Final = 150
+"""Cells of all titles together."""
+
+_ROOMY: Final = 24
+"""Columns up to which each has its head; of more the first and the last of a group."""
+
 _ROW_PX: Final = 18
 
 
@@ -58,11 +65,13 @@ class _Section:
         title: its words.
         heads: of the columns.
         of_rank: a state for each column, by rank.
+        group_of_rank: the group that these are of.
     """
 
     title: str
     heads: Sequence[str]
     of_rank: Mapping[int, Sequence[str]]
+    group_of_rank: Mapping[int, str]
 
 
 def states_picture(
@@ -86,18 +95,17 @@ def states_picture(
         "Who is where",
         _spec(shown, sections),
         note=_note(len(ranks), rest, left, relative=any(_OPEN in each.heads for each in sections)),
-        sketch=[_sketch(members, row, sections) for members, row in shown],
+        sketch=[*(_sketch(members, row, sections) for members, row in shown), Sketch("", _KEY, "")],
         heads=("ranks", *(_text_head(each) for each in sections)),
     )
 
 
 def _note(ranks: int, rest: int, left: int, *, relative: bool) -> str:
-    key = "Completed ●, started ◐, scheduled ○, never reached ×, no records ?."
     alike = say("{ranks} ranks: those that are alike share a row.", ranks=constant(ranks))
     more = say("{rest} ranks in other rows are left out.", rest=constant(rest)) if rest else EMPTY
     groups = say("{left} groups in which all is done are left out.", left=constant(left)) if left else EMPTY
     at = "Column ◂ has the first collective of the group that is not done everywhere." if relative else EMPTY
-    return join([alike, key, at, more, groups])
+    return join([alike, at, more, groups])
 
 
 # --- sections
@@ -106,29 +114,26 @@ def _note(ranks: int, rest: int, left: int, *, relative: bool) -> str:
 def _sections(frame: pl.DataFrame, calls: pl.DataFrame) -> tuple[list[_Section], int]:
     """Columns of groups, those first in which something waits, as many as there is room for; how many are left out."""
     of_group = frame.drop_nulls("group").sort("team", "rank")
-    teams = {str(team): rows for (team,), rows in of_group.group_by("team", maintain_order=True)}
-    by_title: dict[str, list[str]] = {}
-    for team, rows in teams.items():
-        by_title.setdefault(_title(rows, single=len(teams) <= _SINGLE_GROUPS), []).append(team)
+    teams = [rows for _, rows in of_group.group_by("team", maintain_order=True)]
+    names = [name_of_group(*rows.select("group", "desc").row(0)) for rows in teams]
+    if len(set(names)) > _NAMES:  # each has a number of its own
+        names = [_NUMBER.sub("", name) or name for name in names]
+    by_name: dict[str, list[pl.DataFrame]] = {}
+    for name, rows in zip(names, teams, strict=True):
+        by_name.setdefault(name, []).append(rows)
     waits = {
-        title: any((teams[each].get_column("state") != COMPLETED).any() for each in members)
-        for title, members in by_title.items()
+        name: any((rows.get_column("state") != COMPLETED).any() for rows in members)
+        for name, members in by_name.items()
     }
-    order = sorted(by_title, key=lambda title: not waits[title])
+    order = sorted(by_name, key=lambda name: not waits[name])
     width = max(min(_COLUMNS // max(len(order), 1), _MOST), _LEAST)
     drawn = order[: _COLUMNS // width]
     open_calls = _open_calls(calls)
-    made = [_section(title, [teams[each] for each in by_title[title]], open_calls, width) for title in drawn]
-    return [each for each in made if each.heads], len(order) - len(drawn)
+    return [_section(name, by_name[name], open_calls, width) for name in drawn], len(order) - len(drawn)
 
 
-def _title(rows: pl.DataFrame, *, single: bool) -> str:
-    """The name of a group; where there are many, without what numbers it."""
-    name = name_of_group(*rows.select("group", "desc").row(0))
-    if not single:
-        return re.sub(r"[\d_.:-]*\d+$", "", name) or name
-    members = rows.get_column("ranks").drop_nulls()
-    return f"{name} ({listed(members[0], 3)})" if len(members) else name
+_NUMBER: Final = re.compile(r"[\d_.:-]*\d+$")
+"""What numbers a name, at its end."""
 
 
 OpenCalls = Mapping[tuple[int, str], Mapping[int, str]]
@@ -143,12 +148,13 @@ def _open_calls(calls: pl.DataFrame) -> OpenCalls:
     return made
 
 
-def _section(title: str, teams: Sequence[pl.DataFrame], open_calls: OpenCalls, width: int) -> _Section:
+def _section(name: str, teams: Sequence[pl.DataFrame], open_calls: OpenCalls, width: int) -> _Section:
     """Columns around the first collective of each group that is not done everywhere; a rank has its worst group."""
     opens = [_first_open(rows) for rows in teams]
     after = max((last - at for at, last in opens), default=0)
     before = width - 1 - max(min(after, width - 1 - _BEFORE), 0)
     of_rank: dict[int, Sequence[str]] = {}
+    group_of_rank: dict[int, str] = {}
     worst: dict[int, int] = {}
     for rows, (at, _) in zip(teams, opens, strict=True):
         for row in rows.iter_rows(named=True):
@@ -156,12 +162,14 @@ def _section(title: str, teams: Sequence[pl.DataFrame], open_calls: OpenCalls, w
             place = min((_ORDER[each] for each in states_of if each != _NO_MEMBER), default=len(_ORDER))
             if place < worst.get(row["rank"], len(_ORDER) + 1):
                 worst[row["rank"]], of_rank[row["rank"]] = place, states_of
-    if len(teams) == 1:
-        [(at, _)] = opens
-        heads = [grouped(seq) if seq >= 0 else "" for seq in range(at - before, at - before + width)]
+                group_of_rank[row["rank"]] = row["group"]
+    first = opens[0][0]
+    if all(at == first for at, _ in opens):
+        heads = [grouped(seq) if seq >= 0 else "" for seq in range(first - before, first - before + width)]
     else:
         heads = [f"{by:+d}" if by else _OPEN for by in range(-before, width - before)]
-    return _Section(title, heads, of_rank)
+    title = f"{name} · {grouped(len(teams))} groups" if len(teams) > 1 else name
+    return _Section(title, heads, of_rank, group_of_rank)
 
 
 _OPEN: Final = "◂"
@@ -242,13 +250,15 @@ def _spec(rows: Lines, sections: Sequence[_Section]) -> dict[str, Any]:
         starts.append(at)
         at += len(section.heads) + 0.6
     marks = list(_cells(rows, sections, starts))
+    roomy = sum(len(each.heads) for each in sections) <= _ROOMY
     heads = [
         {"x": start + place + 0.5, "text": head}
         for section, start in zip(sections, starts, strict=True)
         for place, head in enumerate(section.heads)
+        if roomy or head == _OPEN or place in (0, len(section.heads) - 1)
     ]
     titles = [
-        {"x": start, "text": brief(printable(each.title), max(_TITLE_CELLS_EACH * len(each.heads), 12))}
+        {"x": start, "text": brief(printable(each.title), _TITLE_CELLS // len(sections))}
         for each, start in zip(sections, starts, strict=True)
     ]
     x = {"type": "quantitative", "axis": None, "scale": {"domain": [0, at - 0.6], "nice": False}}
@@ -290,12 +300,13 @@ def _rank_axis() -> dict[str, Any]:
 
 def _cells(rows: Lines, sections: Sequence[_Section], starts: Sequence[float]) -> Iterator[dict[str, Any]]:
     labels = _distinct([_label(members) for members, _ in rows])
-    for label, (_, row) in zip(labels, rows, strict=True):
+    for label, (members, row) in zip(labels, rows, strict=True):
         for section, start, of in zip(sections, starts, row, strict=True):
             for place, state in enumerate(of):
                 if state != _NO_MEMBER:
                     left = start + place
-                    words = {"group": printable(section.title), "number": section.heads[place], "state": state}
+                    group = section.group_of_rank[members[0]] if len(members) == 1 else section.title
+                    words = {"group": printable(group), "number": section.heads[place], "state": state}
                     yield {"row": label, "x": left + 0.06, "x2": left + 0.94, **words}
 
 
@@ -314,70 +325,108 @@ def _distinct(labels: Sequence[str]) -> list[str]:
 _NODES: Final = 12
 """Ranks of a cycle that are drawn."""
 
-_RADIUS: Final = 100
-_WIDTH_PX, _HEIGHT_PX = 560, 280
-_NODE_PX: Final = 1500
-_GAP: Final = 26
+_RADIUS: Final = 90
+_WIDER: Final = 1.6
+_WIDTH_PX: Final = 640
+_MARGIN: Final = 30
+_NODE_PX: Final = 2200  # area
+_GAP: Final = 30
 """From the middle of a rank to the end of an arrow."""
+
+_APART: Final = 10
+"""Half the distance of two arrows between the same ranks."""
+
+_OUT: Final = 14
+"""From an arrow to its words."""
+
+_NEAR: Final = 20
+_WORDS_CELLS: Final = 28
 
 
 def cycle_picture(waits: Sequence[tuple[int, str, int]]) -> ChartBlock:
     """Ranks on a circle, each with an arrow to the next, for which it waits: rank, words of where, rank."""
     drawn = waits[:_NODES]
     turn = 2 * math.pi / len(drawn)
+    begin = -math.pi / 2 if len(drawn) == 2 else 0.0
     nodes = [
-        {"x": 1.6 * _RADIUS * math.sin(turn * place), "y": _RADIUS * math.cos(turn * place), "label": f"rank {rank}"}
+        {
+            "x": _WIDER * _RADIUS * math.sin(begin + turn * place),
+            "y": _RADIUS * math.cos(begin + turn * place),
+            "label": f"rank {rank}",
+        }
         for place, (rank, _, _) in enumerate(drawn)
     ]
     arrows = [
-        _arrow(one, other, printable(words))
+        _arrow(one, other, brief(printable(words), _WORDS_CELLS), apart=_APART * (len(drawn) == 2))
         for one, other, (_, words, _) in zip(nodes, [*nodes[1:], nodes[0]], drawn, strict=True)
     ]
-    if len(drawn) == 2:  # the two arrows lie on one line
-        for arrow, by in zip(arrows, (12, -12), strict=True):
-            arrow |= {name: arrow[name] + by for name in ("x", "x2", "tx")}
+    ends = [node["y"] for node in nodes] + [arrow["ty"] for arrow in arrows]
+    low, high = min(ends) - _MARGIN, max(ends) + _MARGIN
     x = {"type": "quantitative", "axis": None, "scale": {"domain": [-_WIDTH_PX / 2, _WIDTH_PX / 2], "nice": False}}
-    y = {"type": "quantitative", "axis": None, "scale": {"domain": [-_HEIGHT_PX / 2, _HEIGHT_PX / 2], "nice": False}}
-    ink, place = colour("waiting"), {"x": {"field": "x", **x}, "y": {"field": "y", **y}}
-    ends = {**place, "x2": {"field": "x2"}, "y2": {"field": "y2"}}
+    y = {"type": "quantitative", "axis": None, "scale": {"domain": [low, high], "nice": False}}
+    ink, place_of = colour("waiting"), {"x": {"field": "x", **x}, "y": {"field": "y", **y}}
     head = {
         "x": {"field": "x2", **x},
         "y": {"field": "y2", **y},
         "angle": {"field": "angle", "type": "quantitative", "scale": None},
     }
     words = {"x": {"field": "tx", **x}, "y": {"field": "ty", **y}, "text": {"field": "words"}}
-    of_nodes = {"data": {"values": nodes}, "encoding": {**place, "text": {"field": "label"}}}
     layers: list[dict[str, Any]] = [
-        {"mark": {"type": "rule", "color": ink, "strokeWidth": 2}, "encoding": ends},
+        {
+            "mark": {"type": "rule", "color": ink, "strokeWidth": 2},
+            "encoding": {**place_of, "x2": {"field": "x2"}, "y2": {"field": "y2"}},
+        },
         {"mark": {"type": "point", "shape": "triangle", "filled": True, "size": 90, "color": ink}, "encoding": head},
-        {"mark": {"type": "text", "color": colour("host"), "fontSize": 11}, "encoding": words},
-        {"data": {"values": nodes}, "mark": {"type": "circle", "size": _NODE_PX, "color": colour("idle"), "opacity": 1},
-         "encoding": place},
-        {"mark": {"type": "text", "color": colour("computation"), "fontWeight": "bold"}, **of_nodes},
-    ]  # fmt: skip
-    spec = vega_lite(data={"values": arrows}, layer=layers, width=_WIDTH_PX, height=_HEIGHT_PX)
+        *(
+            {
+                "data": {"values": [arrow for arrow in arrows if arrow["align"] == side]},
+                "mark": {"type": "text", "color": colour("host"), "fontSize": 11, "align": side},
+                "encoding": words,
+            }
+            for side in ("left", "center", "right")
+        ),
+        {
+            "data": {"values": nodes},
+            "mark": {"type": "circle", "size": _NODE_PX, "color": colour("idle"), "opacity": 1},
+            "encoding": place_of,
+        },
+        {
+            "data": {"values": nodes},
+            "mark": {"type": "text", "color": colour("computation"), "fontWeight": "bold"},
+            "encoding": {**place_of, "text": {"field": "label"}},
+        },
+    ]
+    spec = vega_lite(data={"values": arrows}, layer=layers, width=_WIDTH_PX, height=round(high - low))
     note = EMPTY
     if len(waits) > len(drawn):
-        note = say(
-            "The first {drawn} of {every} ranks of the cycle.", drawn=constant(len(drawn)), every=constant(len(waits))
-        )
-    sketch = [Sketch(f"rank {rank}", f"waits in {words} for rank {other}", "waiting") for rank, words, other in drawn]
+        count, every = constant(len(drawn)), constant(len(waits))
+        note = say("The first {drawn} of {every} ranks of the cycle.", drawn=count, every=every)
+    sketch = [Sketch(f"rank {rank}", f"waits in {where} for rank {other}", "waiting") for rank, where, other in drawn]
     return ChartBlock("They wait for each other in a cycle", spec, sketch=sketch, note=note)
 
 
-def _arrow(one: Mapping[str, Any], other: Mapping[str, Any], words: str) -> dict[str, Any]:
+def _arrow(one: Mapping[str, Any], other: Mapping[str, Any], words: str, *, apart: float) -> dict[str, Any]:
+    """From beside one rank to beside the other, moved aside by `apart`; its words stand outside of the circle."""
     across, up = other["x"] - one["x"], other["y"] - one["y"]
     length = math.hypot(across, up) or 1.0
-    dx, dy = across / length * _GAP, up / length * _GAP
-    middle_x, middle_y = (one["x"] + other["x"]) / 2, (one["y"] + other["y"]) / 2
-    out = 1 + 30 / max(math.hypot(middle_x, middle_y), 30)
+    dx, dy = across / length, up / length
+    x, y, x2, y2 = (
+        one["x"] + dx * _GAP - dy * apart,
+        one["y"] + dy * _GAP + dx * apart,
+        other["x"] - dx * _GAP - dy * apart,
+        other["y"] - dy * _GAP + dx * apart,
+    )
+    at_x, at_y = (x + x2) / 2, (y + y2) / 2
+    out = math.hypot(at_x, at_y) or 1.0
+    side = "center" if abs(at_x) < _NEAR else "left" if at_x > 0 else "right"
     return {
-        "x": one["x"] + dx,
-        "y": one["y"] + dy,
-        "x2": other["x"] - dx,
-        "y2": other["y"] - dy,
+        "x": x,
+        "y": y,
+        "x2": x2,
+        "y2": y2,
         "angle": math.degrees(math.atan2(across, up)),
-        "tx": middle_x * out,
-        "ty": middle_y * out,
+        "tx": at_x + at_x / out * _OUT,
+        "ty": at_y + at_y / out * _OUT,
+        "align": side,
         "words": words,
     }

@@ -176,8 +176,8 @@ def _other_group(result: Result, row: Row) -> Sentence:
 
 def _cycle(result: Result, row: Row) -> Sentence:
     waits = EMPTY
-    if row["cycle"]:
-        waits = say(": {waits}", waits=_of(result, row, "cycle").words(middle(row["cycle"], 2 * _DIFFERENCE_CELLS)))
+    if row["waits"]:
+        waits = say(": {waits}", waits=_of(result, row, "waits").words(middle(row["waits"], 2 * _DIFFERENCE_CELLS)))
     time = say(" for {time}", time=_of(result, row, "waited")) if row["waited"] is not None else EMPTY
     others = EMPTY
     if row["waiting"]:
@@ -185,7 +185,7 @@ def _cycle(result: Result, row: Row) -> Sentence:
         many = _of(result, row, "waiting").words(f"{grouped(count)} rank{'s' * (count != 1)}")
         others = say("{many} wait{s} because of that.", many=many, s="s" * (count == 1))
     said = say(
-        "{who} wait for each other in several groups{time}{waits}{line}.",
+        "{who} wait for each other in several groups{time}{line}{waits}.",
         who=_who(result, row), time=time, waits=waits, line=_line(result, row, before=", at "),
     )  # fmt: skip
     return join([said, others])
