@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kinetoscope.engines.fold_tree import Tree
 from kinetoscope.model.analysis import Question
 from kinetoscope.model.answer import Answer, Partial
 from kinetoscope.model.hangs.of_job import Records, both, packed
@@ -67,10 +67,13 @@ class DrawnEngine:
     records: Records
 
     def ask(self, sources: Sequence[Source], questions: Sequence[Question]) -> tuple[Answer, ...]:
-        """The records of each rank, folded as any engine does."""
-        of_ranks = [packed(*(frame.filter(rank=source.rank) for frame in self.records)) for source in sources]
-        folded = Partial(functools.reduce(both, of_ranks))
-        return tuple(Answer({}, folded) for _ in questions)
+        """The records of each rank, folded as by any engine."""
+        tree = Tree[Partial](len(sources), lambda one, other: one.folded(other, both))
+        of_ranks = [frame.partition_by("rank", as_dict=True) for frame in self.records]
+        for place, source in enumerate(sources):
+            own = [of.get((source.rank,), frame.clear()) for of, frame in zip(of_ranks, self.records, strict=True)]
+            tree.put(place, Partial(packed(*own)))
+        return tuple(Answer({}, tree.root) for _ in questions)
 
     def trace(self, source: Source) -> Trace:
         """There is none."""

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.analyses import asked
-from kinetoscope.model.analysis import Question
+from kinetoscope.model.analysis import Analysis, Question
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.hangs.of_job import PACKED, Records, both, packed, unpacked
 from kinetoscope.model.hangs.of_trace import records_of
@@ -52,21 +52,25 @@ HOSTS_OF_RANKS: Final = Schema(
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
-    """The page of a hang, of all ranks."""
+    """The page of a hang, of all ranks: they are asked once, and the analyses answer from what they say."""
     del params
-    answers = job.ask(
-        {
-            "hang": asked("hang", select=select),
-            "states": asked("collective_states", select=select),
-            "records": Question(_records, PACKED, select, combine=both),
-        }
-    )
-    return composed(answers["hang"], answers["states"], unpacked(answers["records"].frame))
+    records = job.answer(Question(_records, PACKED, select, combine=both))
+    questions = (asked("hang", select=select), asked("collective_states", select=select))
+    return composed(*(_answered(each, records) for each in questions), unpacked(records.frame))
 
 
 def _records(trace: Trace, select: Selection) -> Partial:
     del select
     return Partial(packed(*records_of(trace)))
+
+
+def _answered(question: Question, records: Result) -> Result:
+    """The answer of an analysis whose ranks answer with their records."""
+    assert question.finish is not None
+    assert isinstance(question.declared, Analysis)
+    rows = question.finish(records.frame)
+    assert isinstance(rows, Partial)
+    return Result(rows.frame, question.schema, (*records.notes, *rows.notes), question.declared.name, question.given)
 
 
 def composed(hang: Result, of_ranks: Result, records: Records) -> Page:

@@ -112,24 +112,59 @@ def _note(ranks: int, rest: int, left: int, *, relative: bool) -> str:
 
 
 def _sections(frame: pl.DataFrame, calls: pl.DataFrame) -> tuple[list[_Section], int]:
-    """Columns of groups, those first in which something waits, as many as there is room for; how many are left out."""
+    """Columns of groups, those first in which something waits, as many as there is room for; how many are left out.
+
+    Sends and receives of a group have columns of their own if one is not done, or the group has nothing else.
+    """
     of_group = frame.drop_nulls("group").sort("team", "rank")
     teams = [rows for _, rows in of_group.group_by("team", maintain_order=True)]
     names = [name_of_group(*rows.select("group", "desc").row(0)) for rows in teams]
     if len(set(names)) > _NAMES:  # each has a number of its own
         names = [_NUMBER.sub("", name) or name for name in names]
+    open_calls, pairs = _open_calls(calls), _pairs(calls)
     by_name: dict[str, list[pl.DataFrame]] = {}
     for name, rows in zip(names, teams, strict=True):
-        by_name.setdefault(name, []).append(rows)
+        if rows.get_column("furthest").count():
+            by_name.setdefault(name, []).append(rows)
+    of_pairs: dict[str, dict[int, list[str]]] = {}
+    for name, rows in zip(names, teams, strict=True):
+        of_rank = {
+            rank: pairs[rank, group] for rank, group in rows.select(*_KEY_OF_CALLS).rows() if (rank, group) in pairs
+        }
+        if any(state != COMPLETED for of in of_rank.values() for state in of) or name not in by_name:
+            of_pairs.setdefault(f"{name}: sends", {}).update(of_rank)
     waits = {
         name: any((rows.get_column("state") != COMPLETED).any() for rows in members)
         for name, members in by_name.items()
+    } | {
+        name: any(state != COMPLETED for of in ranks.values() for state in of)
+        for name, ranks in of_pairs.items()
+        if ranks
     }
-    order = sorted(by_name, key=lambda name: not waits[name])
+    order = sorted(waits, key=lambda name: not waits[name])
     width = max(min(_COLUMNS // max(len(order), 1), _MOST), _LEAST)
     drawn = order[: _COLUMNS // width]
-    open_calls = _open_calls(calls)
-    return [_section(name, by_name[name], open_calls, width) for name in drawn], len(order) - len(drawn)
+    made = [
+        _section(name, by_name[name], open_calls, width) if name in by_name else _of_pairs(name, of_pairs[name], width)
+        for name in drawn
+    ]
+    return made, len(order) - len(drawn)
+
+
+_KEY_OF_CALLS: Final = ("rank", "group")
+
+
+def _pairs(calls: pl.DataFrame) -> dict[tuple[int, str], list[str]]:
+    """States of the last sends and receives by rank and group, oldest first."""
+    last = calls.filter("is_p2p").sort("rank", "order").group_by(_KEY_OF_CALLS, maintain_order=True)
+    return {(rank, group): states_of for rank, group, states_of in last.agg(pl.col("state").tail(_MOST)).rows()}
+
+
+def _of_pairs(name: str, of_rank: Mapping[int, Sequence[str]], width: int) -> _Section:
+    """Sends and receives: the last ones of each rank, whose numbers other ranks do not share."""
+    filled = {rank: [*[_NO_MEMBER] * (width - len(of)), *of[-width:]] for rank, of in of_rank.items()}
+    heads = [*[f"{place - width + 1}" for place in range(width - 1)], "last"]
+    return _Section(name, heads, filled, dict.fromkeys(of_rank, name))
 
 
 _NUMBER: Final = re.compile(r"[\d_.:-]*\d+$")
