@@ -42,7 +42,7 @@ def call(rank: int, group: str, seq: int, state: str = "completed", **more: Any)
     return dict.fromkeys(CALLS.names) | usual | {"rank": rank, "group": group, "seq": seq, "state": state} | more
 
 
-def group(rank: int, key: str, ranks: Iterable[int] | None, called: int, done: int, **more: Any) -> Row:
+def group(rank: int, key: str, ranks: Iterable[int] | None, called: int | None, done: int | None, **more: Any) -> Row:
     """A process group as a rank has it."""
     members = None if ranks is None else list(ranks)
     own = {"rank": rank, "group": key, "ranks": members, "called": called, "done": done, "first_seq": 1}

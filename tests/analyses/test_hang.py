@@ -89,7 +89,7 @@ def test_a_verdict_is_a_row() -> None:
     first, second = RESULT.frame(list(rows_of((verdict, cycle), groups, hosts))).rows(named=True)
     assert (first["rank"], first["ranks"], first["waiting"], first["waiting_ranks"]) == (3, "3", 3, "0-2")
     assert (first["group_name"], first["members"], first["world"], first["recorded"]) == ("mesh_tp", "0-3", 8, 8)
-    assert (first["ended"], first["differs"]) == ("killed by signal 9", "[16]: ranks 0-2; [17]: rank 3")
+    assert (first["ended"], first["differs"]) == ("killed by signal 9", "[16] on ranks 0-2; [17] on rank 3")
     assert (second["verdict"], second["group"], second["waiting"]) == (2, None, 0)
     assert second["waits"] == "rank 0 waits in mesh_tp, 4, for rank 1; rank 1 waits in 0, 1,205, for rank 0"
 

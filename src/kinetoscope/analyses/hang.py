@@ -143,7 +143,7 @@ def rows_of(of_verdicts: Sequence[Verdict], groups: pl.DataFrame, hosts: pl.Data
             "timeout": each.timeout,
             "activity": host.get("activity"),
             "ended": host.get("ended"),
-            "differs": "; ".join(f"{value}: {_on(ranks)}" for value, ranks in each.differs.items()) or None,
+            "differs": "; ".join(f"{value} on {_on(ranks)}" for value, ranks in each.differs.items()) or None,
             "waits": "; ".join(_wait(*wait, groups) for wait in each.cycle) or None,
             "calls": 0 if each.shows is None else each.shows.height,
             "remedy": REMEDIES[each.cause].what,

@@ -118,7 +118,7 @@ def _what_to_do(hang: Result) -> Iterator[Block]:
         yield CodeBlock("For example", code.rstrip("\n"), width="narrow")
     others = hang.frame.height - 1
     if others:
-        more = say("{more} more are in the table.", more=constant(others - _OTHERS)) if others > _OTHERS else ""
+        more = say("The table has {more} more.", more=constant(others - _OTHERS)) if others > _OTHERS else ""
         said = [hang_sentence(hang, number) for number in range(2, min(others, _OTHERS) + 2)]
         yield NoteBlock(join([*said, more]), title="Also")
 

@@ -9,7 +9,7 @@ from kinetoscope.model.hangs.verdict import Cause
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, code, join, say
-from kinetoscope.views.text import middle
+from kinetoscope.views.text import middle, printable
 
 _NAME_CELLS: Final = 32
 _LINE_CELLS: Final = 48
@@ -53,6 +53,11 @@ def _who(result: Result, row: Row) -> Quantity:
     return ranks.words(ranks.text.capitalize())
 
 
+def _plain(text: str, cells: int) -> str:
+    """A text of a dump as words of a sentence, where it is no name between backquotes."""
+    return middle(printable(" ".join(text.split())).replace("`", "'"), cells)
+
+
 def _is_one(row: Row) -> bool:
     return (row["ranks"] or "").isdecimal()
 
@@ -80,7 +85,7 @@ def _group(result: Result, row: Row) -> Sentence:
 
 def _call(result: Result, row: Row) -> Sentence:
     """`all_reduce 1,204 of group tp (ranks 0-7)`."""
-    name = _of(result, row, "name").words(middle(row["name"], _NAME_CELLS)) if row["name"] else "collective"
+    name = _of(result, row, "name").words(_plain(row["name"], _NAME_CELLS)) if row["name"] else "collective"
     number = say(" {seq}", seq=_of(result, row, "seq")) if row["seq"] is not None else EMPTY
     return say("{name}{number}{group}", name=name, number=number, group=_group(result, row))
 
@@ -135,49 +140,48 @@ def _skipped(result: Result, row: Row) -> Sentence:
     )  # fmt: skip
 
 
+def _values(result: Result, row: Row) -> Sentence:
+    """`: [16] on ranks 0-2; [17] on rank 3`; nothing where that is not known."""
+    if not row["differs"]:
+        return EMPTY
+    text = _plain(row["differs"], _DIFFERENCE_CELLS)
+    return say(": {values}", values=_of(result, row, "differs").words(text))
+
+
 def _differ(what: str) -> Callable[[Result, Row], Sentence]:
     """Ranks that meet with different things: what each has, and the line of those that differ."""
 
     def said(result: Result, row: Row) -> Sentence:
-        values = EMPTY
-        if row["differs"]:
-            text = middle(row["differs"], _DIFFERENCE_CELLS)
-            values = say(": {values}", values=_of(result, row, "differs").words(text))
+        than = "than the others" if row["waiting"] else "than each other"
         return say(
-            "{who} {calls} {call} with {what} than the others{values}{line}.",
-            who=_who(result, row), calls="calls" if _is_one(row) else "call", call=_call(result, row),
-            what=what, values=values, line=_line(result, row, before=", at "),
+            "{who} {calls} {call} with {what} {than}{values}{line}.",
+            who=_who(result, row), calls="calls" if _is_one(row) else "call", call=_call(result, row), than=than,
+            what=what, values=_values(result, row), line=_line(result, row, before=", at "),
         )  # fmt: skip
 
     return said
 
 
 def _other_collective(result: Result, row: Row) -> Sentence:
-    values = EMPTY
-    if row["differs"]:
-        text = middle(row["differs"], _DIFFERENCE_CELLS)
-        values = say(": {values}", values=_of(result, row, "differs").words(text))
     return say(
         "{who} {calls} something else than the others where they call {call}{values}{line}.",
-        who=_who(result, row), calls="calls" if _is_one(row) else "call", call=_call(result, row), values=values,
-        line=_line(result, row, before=", at "),
+        who=_who(result, row), calls="calls" if _is_one(row) else "call", call=_call(result, row),
+        values=_values(result, row), line=_line(result, row, before=", at "),
     )  # fmt: skip
 
 
 def _other_group(result: Result, row: Row) -> Sentence:
-    values = EMPTY
-    if row["differs"]:
-        values = say(": {values}", values=_of(result, row, "differs").words(middle(row["differs"], _DIFFERENCE_CELLS)))
     return say(
         "{who} {has} other members in mind than the others when they call {call}{values}.",
-        who=_who(result, row), has="has" if _is_one(row) else "have", call=_call(result, row), values=values,
+        who=_who(result, row), has="has" if _is_one(row) else "have", call=_call(result, row),
+        values=_values(result, row),
     )  # fmt: skip
 
 
 def _cycle(result: Result, row: Row) -> Sentence:
     waits = EMPTY
     if row["waits"]:
-        waits = say(": {waits}", waits=_of(result, row, "waits").words(middle(row["waits"], 2 * _DIFFERENCE_CELLS)))
+        waits = say(": {waits}", waits=_of(result, row, "waits").words(_plain(row["waits"], 2 * _DIFFERENCE_CELLS)))
     time = say(" for {time}", time=_of(result, row, "waited")) if row["waited"] is not None else EMPTY
     others = EMPTY
     if row["waiting"]:
