@@ -13,7 +13,8 @@ from kinetoscope.model.hangs.of_job import Records
 from kinetoscope.model.hangs.verdict import CAUSES, Verdict
 from kinetoscope.pages.blocks import ChartBlock, CodeBlock, NoteBlock, Page, RowsBlock, TableBlock
 from kinetoscope.pages.hang import composed
-from kinetoscope.pages.pictures.waits import cycle_picture, states_picture
+from kinetoscope.pages.pictures.cycle import cycle_picture
+from kinetoscope.pages.pictures.rank_states import states_picture
 from kinetoscope.pages.sentences.hang import hang_sentence
 from kinetoscope.schema import Result
 from kinetoscope.screens import html, markdown, terminal
@@ -75,12 +76,12 @@ SENTENCES = {
     "different group": "Rank 3 has other members in mind than the others when they call",
     "order of groups": "several groups for 588 s, at `loader.py:61`: rank 0 waits in mesh_tp, 1,204, for rank 1;",
     "rank ended": "Rank 3 ended (`killed by signal 9`) before all_reduce 1,204",
-    "host stalled": "its host is in something else (`loader.py:61`)",
+    "host stalled": "its host is elsewhere, in sleep (`loader.py:61`)",
     "data loading": "its host is in data loading",
     "checkpoint": "its host is at a checkpoint",
     "unmatched send": "Rank 3 sends at `loader.py:61`, and nobody receives: all_reduce 1,204",
     "unmatched receive": "Rank 3 receives at `loader.py:61`, and nobody sends",
-    "device or network": "All ranks are in all_reduce 1,204 of group `mesh_tp` (ranks 0-3) with the same",
+    "device or network": "(ranks 0-3) with the same, and it does not end on rank 3: a device or the network.",
     "slow rank": "Nothing hangs: rank 3 comes late to all_reduce",
     "unknown": "cannot be told from its records: ranks wait in all_reduce 1,204",
 }
@@ -88,7 +89,7 @@ SENTENCES = {
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_each_cause_has_a_sentence_whose_numbers_are_in_the_table(cause: Any) -> None:
-    of = stalled(8, ended="killed by signal 9")
+    of = stalled(8, ended="killed by signal 9", activity="sleep")
     cycle = ((0, TENSOR, 1204, 1), (1, "nccl:1001 (mesh_dp)", 299, 0)) if cause == "order of groups" else ()
     differs = {"[16]": (0, 1, 2), "[17]": (3,)} if cause.startswith("different") else {}
     result = result_of(verdict(cause, "likely", differs=differs, cycle=cycle), of=of)
@@ -110,6 +111,8 @@ def test_several_ranks_and_what_is_not_known() -> None:
     )
     assert said("rank ended", "likely", (3,), line="").startswith("Rank 3 left no records, and may have ended before")
     assert said("checkpoint", "likely", (1, 2)).count("their hosts are at a checkpoint") == 1
+    assert said("host stalled").count("its host is elsewhere (`loader.py:61`)") == 1
+    assert "and it does not end: they may not agree on its root" in said("different root", "guess", ())
     many = said("missing rank", "sure", tuple(range(0, 1024, 2)), of=stalled(1024))
     assert many.startswith("Ranks 0, 2, 4")
     assert "…" in many

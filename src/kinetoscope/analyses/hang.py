@@ -122,7 +122,7 @@ Row = dict[str, Any]
 def rows_of(of_verdicts: Sequence[Verdict], groups: pl.DataFrame, hosts: pl.DataFrame) -> Iterator[Row]:
     """A row for each verdict, with what is known of the groups and the hosts that it is about."""
     known, worlds = hosts.get_column("rank"), hosts.get_column("world").drop_nulls()
-    world = max([*worlds, *((known.max() + 1,) if len(known) else ())], default=None)  # type: ignore[operator, arg-type]
+    world = max([*worlds, *(rank + 1 for rank in known)], default=None)
     for number, each in enumerate(of_verdicts, 1):
         first = min(each.ranks, default=None)
         host = hosts.filter(rank=first).row(0, named=True) if first in known else {}

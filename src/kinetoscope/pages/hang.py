@@ -18,7 +18,8 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.blocks import Block, CodeBlock, NoteBlock, Page, RowsBlock, TableBlock
-from kinetoscope.pages.pictures.waits import cycle_picture, states_picture
+from kinetoscope.pages.pictures.cycle import cycle_picture
+from kinetoscope.pages.pictures.rank_states import states_picture
 from kinetoscope.pages.sections.tables import table, with_values
 from kinetoscope.pages.sentences.hang import hang_sentence
 from kinetoscope.schema import Column, Result, Schema
@@ -55,8 +56,8 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of a hang, of all ranks: they are asked once, and the analyses answer from what they say."""
     del params
     records = job.answer(Question(_records, PACKED, select, combine=both))
-    questions = (asked("hang", select=select), asked("collective_states", select=select))
-    return composed(*(_answered(each, records) for each in questions), unpacked(records.frame))
+    hang, of_ranks = (_answered(asked(name, select=select), records) for name in ("hang", "collective_states"))
+    return composed(hang, of_ranks, unpacked(records.frame))
 
 
 def _records(trace: Trace, select: Selection) -> Partial:

@@ -15,8 +15,9 @@ COMPLETED, STARTED, SCHEDULED, NEVER, NO_RECORDS = (
     "never reached",
     "no records",
 )
-STATES: Final = (COMPLETED, STARTED, SCHEDULED, NEVER, NO_RECORDS)
-"""States of a rank in a collective: its dump's, and of a rank that others are ahead of, or that has left nothing."""
+STATES: Final = (NEVER, NO_RECORDS, SCHEDULED, STARTED, COMPLETED)
+"""States of a rank in a collective, what matters most first: its dump's, and of a rank that others are ahead of,
+or that has left nothing."""
 
 _OF_CALL: Final = ("seq", "is_p2p", "state", "name", "input_sizes", "output_sizes", "types", "created", "line")
 _TEAM: Final = ("rank", "group")

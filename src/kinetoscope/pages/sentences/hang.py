@@ -113,20 +113,28 @@ def _no_hang(_: Result, row: Row) -> Sentence:
     return say("Nothing hangs: each collective is done, or ranks still moved when the records were written.")
 
 
-def _did_not_come(because: str, *, known: bool = True) -> Callable[[Result, Row], Sentence]:
-    """`because` follows "did not come to …: its host"; of a rank whose host is not known its last line is said."""
+def _missing(result: Result, row: Row) -> Sentence:
+    """Nothing says where its host is: the last line that is known is said."""
+    came = say("{who} did not come to {call}", who=_who(result, row), call=_call(result, row))
+    line = _line(result, row, before="; the last line that is known of it is ")
+    return say("{came}{line}.", came=came, line=line)
+
+
+def _did_not_come(at: str) -> Callable[[Result, Row], Sentence]:
+    """`at` is where its host is; "": what else is known of that."""
 
     def said(result: Result, row: Row) -> Sentence:
-        came = say("{who} did not come to {call}", who=_who(result, row), call=_call(result, row))
-        if not known:
-            line = _line(result, row, before="; the last line that is known of it is ")
-            return say("{came}{line}.", came=came, line=line)
-        its = "its host" if _is_one(row) else "their hosts"
-        be = "is" if _is_one(row) else "are"
+        its, be = ("its host", "is") if _is_one(row) else ("their hosts", "are")
+        where = say("{be} {at}", be=be, at=at)
+        if not at and row["activity"]:
+            activity = _of(result, row, "activity").words(_plain(row["activity"], _NAME_CELLS))
+            where = say("{be} elsewhere, in {activity}", be=be, activity=activity)
         line = _line(result, row, before=" (")
         return say(
-            "{came}: {its} {be} {because}{line}.",
-            came=came, its=its, be=be, because=because, line=join([line, ")"], "") if line else EMPTY,
+            "{who} did not come to {call}: {its} {where}{line}.",
+            who=_who(result, row), call=_call(result, row), its=its,
+            where=where if at or row["activity"] else say("{be} elsewhere", be=be),
+            line=join([line, ")"], "") if line else EMPTY,
         )  # fmt: skip
 
     return said
@@ -219,14 +227,20 @@ def _unmatched(verb: str, missing: str) -> Callable[[Result, Row], Sentence]:
 
 
 def _device(result: Result, row: Row) -> Sentence:
-    behind = (
-        say(" {who} {are} behind.", who=_who(result, row), are="is" if _is_one(row) else "are")
-        if row["ranks"]
-        else EMPTY
-    )
+    on = say(" on {ranks}", ranks=_ranks(result, row)) if row["ranks"] else EMPTY
     return say(
-        "All ranks are in {call} with the same, and it does not end: a device or the network.{behind}",
-        call=_call(result, row), behind=behind,
+        "All ranks have come to {call} with the same, and it does not end{on}: a device or the network.",
+        call=_call(result, row), on=on,
+    )  # fmt: skip
+
+
+def _root(result: Result, row: Row) -> Sentence:
+    if row["ranks"]:
+        return _differ("another root")(result, row)
+    return say(
+        "All ranks have come to {call}, and it does not end: they may not agree on its root, which no record says, or"
+        " it is a device or the network.",
+        call=_call(result, row),
     )  # fmt: skip
 
 
@@ -246,15 +260,15 @@ def _unknown(result: Result, row: Row) -> Sentence:
 _SAID: Final[dict[Cause, Callable[[Result, Row], Sentence]]] = {
     "no hang": _no_hang,
     "skipped call": _skipped,
-    "missing rank": _did_not_come("", known=False),
+    "missing rank": _missing,
     "different collective": _other_collective,
     "different sizes": _differ("other sizes"),
     "different types": _differ("other types"),
-    "different root": _differ("another root"),
+    "different root": _root,
     "different group": _other_group,
     "order of groups": _cycle,
     "rank ended": _ended,
-    "host stalled": _did_not_come("in something else"),
+    "host stalled": _did_not_come(""),
     "data loading": _did_not_come("in data loading"),
     "checkpoint": _did_not_come("at a checkpoint"),
     "unmatched send": _unmatched("send", "receives"),

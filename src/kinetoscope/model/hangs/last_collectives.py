@@ -1,0 +1,164 @@
+"""The last collectives of the groups of a job, and the state of each rank in each of them: what a picture shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from kinetoscope.model.hangs.states import COMPLETED, NEVER, NO_RECORDS, STATES, name_of_group
+
+NO_MEMBER: Final = ""
+"""In place of a state: the rank is not in the group, or nobody has called that collective."""
+
+OPEN: Final = "◂"
+"""Head of the column of the first collective that is not done everywhere, where groups share columns."""
+
+_COLUMNS: Final = 40
+"""Columns in all."""
+
+_MOST, _LEAST = 8, 3
+"""Columns of a group."""
+
+_BEFORE: Final = 2
+"""Of these such that are done everywhere, before the first that is not."""
+
+_NAMES: Final = 8
+"""Names of groups up to which each has columns of its own; of more, those that differ in a number share them."""
+
+_NUMBER: Final = re.compile(r"[\d_.:-]*\d+$")
+"""What numbers a name, at its end."""
+
+_OF_CALLS: Final = ("rank", "group")
+
+_URGENCY: Final = {state: place for place, state in enumerate(STATES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Columns of the picture: those of a group, or of groups of one name.
+
+    Attributes:
+        title: its words.
+        heads: of the columns.
+        of_rank: a state for each column, by rank.
+        group_of_rank: the group that these are of.
+    """
+
+    title: str
+    heads: Sequence[str]
+    of_rank: Mapping[int, Sequence[str]]
+    group_of_rank: Mapping[int, str]
+
+
+def sections(frame: pl.DataFrame, calls: pl.DataFrame) -> tuple[list[Section], int]:
+    """Columns of groups, those first in which something waits, as many as there is room for; how many are left out.
+
+    Sends and receives of a group have columns of their own if one is not done, or the group has nothing else.
+    """
+    of_group = frame.drop_nulls("group").sort("team", "rank")
+    teams = [rows for _, rows in of_group.group_by("team", maintain_order=True)]
+    names = [name_of_group(*rows.select("group", "desc").row(0)) for rows in teams]
+    if len(set(names)) > _NAMES:  # each has a number of its own
+        names = [_NUMBER.sub("", name) or name for name in names]
+    open_calls, pairs = _open_calls(calls), _pairs(calls)
+    by_name: dict[str, list[pl.DataFrame]] = {}
+    for name, rows in zip(names, teams, strict=True):
+        if rows.get_column("furthest").count():
+            by_name.setdefault(name, []).append(rows)
+    of_pairs: dict[str, dict[int, list[str]]] = {}
+    for name, rows in zip(names, teams, strict=True):
+        of_rank = {rank: pairs[rank, group] for rank, group in rows.select(*_OF_CALLS).rows() if (rank, group) in pairs}
+        if any(state != COMPLETED for of in of_rank.values() for state in of) or name not in by_name:
+            of_pairs.setdefault(f"{name}: sends", {}).update(of_rank)
+    waits = {
+        name: any((rows.get_column("state") != COMPLETED).any() for rows in members)
+        for name, members in by_name.items()
+    } | {
+        name: any(state != COMPLETED for of in ranks.values() for state in of)
+        for name, ranks in of_pairs.items()
+        if ranks
+    }
+    order = sorted(waits, key=lambda name: not waits[name])
+    width = max(min(_COLUMNS // max(len(order), 1), _MOST), _LEAST)
+    drawn = order[: _COLUMNS // width]
+    made = [
+        _section(name, by_name[name], open_calls, width) if name in by_name else _of_pairs(name, of_pairs[name], width)
+        for name in drawn
+    ]
+    return made, len(order) - len(drawn)
+
+
+def _pairs(calls: pl.DataFrame) -> dict[tuple[int, str], list[str]]:
+    """States of the last sends and receives by rank and group, oldest first."""
+    last = calls.filter("is_p2p").sort("rank", "order").group_by(_OF_CALLS, maintain_order=True)
+    return {(rank, group): states_of for rank, group, states_of in last.agg(pl.col("state").tail(_MOST)).rows()}
+
+
+def _of_pairs(name: str, of_rank: Mapping[int, Sequence[str]], width: int) -> Section:
+    """Sends and receives: the last ones of each rank, whose numbers other ranks do not share."""
+    filled = {rank: [*[NO_MEMBER] * (width - len(of)), *of[-width:]] for rank, of in of_rank.items()}
+    heads = [*[f"{place - width + 1}" for place in range(width - 1)], "last"]
+    return Section(name, heads, filled, dict.fromkeys(of_rank, name))
+
+
+OpenCalls = Mapping[tuple[int, str], Mapping[int, str]]
+"""States of calls that are not done, by rank and group, and number."""
+
+
+def _open_calls(calls: pl.DataFrame) -> OpenCalls:
+    is_open = (pl.col("state") != COMPLETED) & ~pl.col("is_p2p")
+    made: dict[tuple[int, str], dict[int, str]] = {}
+    for rank, group, seq, state in calls.filter(is_open).select("rank", "group", "seq", "state").iter_rows():
+        made.setdefault((rank, group), {})[seq] = state
+    return made
+
+
+def _section(name: str, teams: Sequence[pl.DataFrame], open_calls: OpenCalls, width: int) -> Section:
+    """Columns around the first collective of each group that is not done everywhere; a rank has its worst group."""
+    opens = [_first_open(rows) for rows in teams]
+    after = max((last - at for at, last in opens), default=0)
+    before = width - 1 - max(min(after, width - 1 - _BEFORE), 0)
+    of_rank: dict[int, Sequence[str]] = {}
+    group_of_rank: dict[int, str] = {}
+    worst: dict[int, int] = {}
+    for rows, (at, _) in zip(teams, opens, strict=True):
+        for row in rows.iter_rows(named=True):
+            states_of = [_state(row, seq, open_calls) for seq in range(at - before, at - before + width)]
+            place = min((_URGENCY[each] for each in states_of if each != NO_MEMBER), default=len(_URGENCY))
+            if place < worst.get(row["rank"], len(_URGENCY) + 1):
+                worst[row["rank"]], of_rank[row["rank"]] = place, states_of
+                group_of_rank[row["rank"]] = row["group"]
+    first = opens[0][0]
+    if all(at == first for at, _ in opens):
+        heads = [f"{seq:,}" if seq >= 0 else "" for seq in range(first - before, first - before + width)]
+    else:
+        heads = [f"{by:+d}" if by else OPEN for by in range(-before, width - before)]
+    title = f"{name} · {len(teams):,} groups" if len(teams) > 1 else name
+    return Section(title, heads, of_rank, group_of_rank)
+
+
+def _first_open(rows: pl.DataFrame) -> tuple[int, int]:
+    """The first collective of a group that is not done on all ranks that are known, and the last of all."""
+    last = rows.get_column("furthest").max()
+    furthest = last if isinstance(last, int) else 0
+    done = rows.filter(pl.col("state") != NO_RECORDS).get_column("done").fill_null(-1).min()
+    return (done + 1 if isinstance(done, int) and done < furthest else furthest), furthest
+
+
+def _state(row: Mapping[str, Any], seq: int, open_calls: OpenCalls) -> str:
+    """The state of a rank in the collective of a number; blank where nobody has called it."""
+    furthest = row["furthest"]
+    if furthest is None or seq < 0 or seq > furthest:
+        return NO_MEMBER
+    if row["state"] == NO_RECORDS:
+        return NO_RECORDS
+    if row["called"] is None or seq > row["called"]:
+        return NEVER
+    of_call = open_calls.get((row["rank"], row["group"]), {}).get(seq)
+    if of_call is not None:
+        return of_call
+    return COMPLETED
