@@ -47,18 +47,18 @@ class View:
     needs: tuple[str, ...] = ()
 
     def is_about(self, program: str, files: Collection[str]) -> bool:
-        """Whether there is something to see of a kind of program, or of files of a kind (`ALONE`) without a trace.
+        """Whether there is something to see of a kind of program, or of files of a kind (`ALONE_KINDS`) without a trace.
 
         `files` are all kinds of files of the run.
         """
         if self.needs and not set(self.needs) & set(files):
             return False
-        return program in self.alone if program in ALONE else not self.programs or program in self.programs
+        return program in self.alone if program in ALONE_KINDS else not self.programs or program in self.programs
 
 
 SNAPSHOT: Final = "snapshot"
 DUMP: Final = "flight_recorder"
-ALONE: Final = (SNAPSHOT, DUMP)
+ALONE_KINDS: Final = (SNAPSHOT, DUMP)
 """Kinds of files that are runs without a trace: they stand in the place of the kind of program."""
 
 _OF_HANGS: Final = (DUMP, "hang")
@@ -88,9 +88,9 @@ PAGES: Final[dict[str, View]] = {
     "sources": View("Sources", sums=True),
     "compare": View("Compare", ranks="job", runs=2, alone=(SNAPSHOT,)),
     "ledger": View("Ledger", ranks="all", runs=ALL),
-    "own": View("Your own", ranks="job", alone=ALONE),
-    "analyses": View("All analyses", composed=False, alone=ALONE),
-    "sql": View("SQL", ranks="all", recorded=True, composed=False, alone=ALONE),
+    "own": View("Your own", ranks="job", alone=ALONE_KINDS),
+    "analyses": View("All analyses", composed=False, alone=ALONE_KINDS),
+    "sql": View("SQL", ranks="all", recorded=True, composed=False, alone=ALONE_KINDS),
 }
 """All views by name."""
 

@@ -26,7 +26,7 @@ from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.sentences import cell, constant, join, say
 
-_OTHERS: Final = 3
+_OTHER_VERDICTS: Final = 3
 """Verdicts beyond the first that are said in sentences."""
 
 _STACKS: Final = 50
@@ -119,8 +119,12 @@ def _what_to_do(hang: Result) -> Iterator[Block]:
         yield CodeBlock("For example", code.rstrip("\n"), width="narrow")
     others = hang.frame.height - 1
     if others:
-        more = say("The table has {more} more.", more=constant(others - _OTHERS)) if others > _OTHERS else ""
-        said = [hang_sentence(hang, number) for number in range(2, min(others, _OTHERS) + 2)]
+        more = (
+            say("The table has {more} more.", more=constant(others - _OTHER_VERDICTS))
+            if others > _OTHER_VERDICTS
+            else ""
+        )
+        said = [hang_sentence(hang, number) for number in range(2, min(others, _OTHER_VERDICTS) + 2)]
         yield NoteBlock(join([*said, more]), title="Also")
 
 
@@ -138,7 +142,7 @@ def _wait(text: str) -> tuple[int, str, int]:
 
 
 def _hosts(hosts: pl.DataFrame) -> Sequence[RowsBlock]:
-    """Where the hosts are: those that stand in the same place are one row."""
+    """The places of the hosts: those that stand in the same one are one row."""
     known = hosts.filter(pl.any_horizontal(pl.col("stack", "line", "activity", "ended").is_not_null()))
     if not known.height:
         return ()

@@ -23,7 +23,7 @@ _COLUMNS: Final = 40
 _MOST, _LEAST = 8, 3
 """Columns of a group."""
 
-_BEFORE: Final = 2
+_DONE_COLUMNS: Final = 2
 """Of these such that are done everywhere, before the first that is not."""
 
 _NAMES: Final = 8
@@ -42,12 +42,14 @@ class Section:
     """Columns of the picture: those of a group, or of groups of one name.
 
     Attributes:
-        title: its words.
+        name: of the group, without what numbers it where there are many.
+        title: the name, and of how many groups these columns are.
         heads: of the columns.
         of_rank: a state for each column, by rank.
         group_of_rank: the group that these are of.
     """
 
+    name: str
     title: str
     heads: Sequence[str]
     of_rank: Mapping[int, Sequence[str]]
@@ -93,16 +95,19 @@ def sections(frame: pl.DataFrame, calls: pl.DataFrame) -> tuple[list[Section], i
 
 
 def _pairs(calls: pl.DataFrame) -> dict[tuple[int, str], list[str]]:
-    """States of the last sends and receives by rank and group, oldest first."""
-    last = calls.filter("is_p2p").sort("rank", "order").group_by(_OF_CALLS, maintain_order=True)
-    return {(rank, group): states_of for rank, group, states_of in last.agg(pl.col("state").tail(_MOST)).rows()}
+    """States of sends and receives by rank and group, in order."""
+    ordered = calls.filter("is_p2p").sort("rank", "order").group_by(_OF_CALLS, maintain_order=True)
+    return {(rank, group): states_of for rank, group, states_of in ordered.agg("state").iter_rows()}
 
 
 def _of_pairs(name: str, of_rank: Mapping[int, Sequence[str]], width: int) -> Section:
-    """Sends and receives: the last ones of each rank, whose numbers other ranks do not share."""
-    filled = {rank: [*[NO_MEMBER] * (width - len(of)), *of[-width:]] for rank, of in of_rank.items()}
-    heads = [*[f"{place - width + 1}" for place in range(width - 1)], "last"]
-    return Section(name, heads, filled, dict.fromkeys(of_rank, name))
+    """Sends and receives around the first that is not done, else the last; ranks share no numbers of them."""
+    shown = {}
+    for rank, of in of_rank.items():
+        first = next((place for place, state in enumerate(of) if state != COMPLETED), len(of))
+        begin = max(min(first - _DONE_COLUMNS, len(of) - width), 0)
+        shown[rank] = [*of[begin : begin + width], *[NO_MEMBER] * (width - len(of))]
+    return Section(name, name, [""] * width, shown, dict.fromkeys(of_rank, name))
 
 
 OpenCalls = Mapping[tuple[int, str], Mapping[int, str]]
@@ -121,7 +126,7 @@ def _section(name: str, teams: Sequence[pl.DataFrame], open_calls: OpenCalls, wi
     """Columns around the first collective of each group that is not done everywhere; a rank has its worst group."""
     opens = [_first_open(rows) for rows in teams]
     after = max((last - at for at, last in opens), default=0)
-    before = width - 1 - max(min(after, width - 1 - _BEFORE), 0)
+    before = width - 1 - max(min(after, width - 1 - _DONE_COLUMNS), 0)
     of_rank: dict[int, Sequence[str]] = {}
     group_of_rank: dict[int, str] = {}
     worst: dict[int, int] = {}
@@ -138,7 +143,7 @@ def _section(name: str, teams: Sequence[pl.DataFrame], open_calls: OpenCalls, wi
     else:
         heads = [f"{by:+d}" if by else OPEN for by in range(-before, width - before)]
     title = f"{name} · {len(teams):,} groups" if len(teams) > 1 else name
-    return Section(title, heads, of_rank, group_of_rank)
+    return Section(name, title, heads, of_rank, group_of_rank)
 
 
 def _first_open(rows: pl.DataFrame) -> tuple[int, int]:

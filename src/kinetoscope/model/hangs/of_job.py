@@ -17,7 +17,7 @@ PACKED: Final = Schema(
 )
 """Rows of all tables, with the columns of all of them."""
 
-_NOTHING: Final = PACKED.empty()
+_NO_ROWS: Final = PACKED.empty()
 
 Records = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 """Calls, groups and hosts: see `records`."""
@@ -27,7 +27,7 @@ def packed(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> pl
     """The tables of one rank, or of several, as one, which can be joined with those of others."""
     frames = zip(_TABLES, (calls, groups, hosts), strict=True)
     labelled = [frame.with_columns(pl.lit(name).alias("table")) for name, frame in frames]
-    return pl.concat([_NOTHING, *labelled], how="diagonal")
+    return pl.concat([_NO_ROWS, *labelled], how="diagonal")
 
 
 def both(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
@@ -48,5 +48,5 @@ def unpacked(frame: pl.DataFrame) -> Records:
 
 
 def is_of_hang(hosts: pl.DataFrame) -> bool:
-    """Whether more is known of some rank than its trace: that alone says nothing about what came after it."""
+    """Test for ranks of which more is known than a trace: that alone says nothing about what came after it."""
     return not hosts.filter(pl.col("source").fill_null("") != "trace").is_empty()

@@ -1,4 +1,4 @@
-"""What to do about each cause of a hang: words, and a small example. All faces and the docs take them from here."""
+"""Remedies for each cause of a hang: words, and a small example. All faces and the docs take them from here."""
 
 from __future__ import annotations
 

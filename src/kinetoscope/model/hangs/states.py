@@ -24,7 +24,7 @@ _TEAM: Final = ("rank", "group")
 
 
 def name_of_group(key: str, description: str | None) -> str:
-    """What people call a group: its description, else its name in the dump."""
+    """The name of a group for people: its description, else its name in the dump."""
     return description or key.partition(":")[2] or key
 
 

@@ -26,10 +26,10 @@ _GAP: Final = 30
 _APART: Final = 10
 """Half the distance of two arrows between the same ranks."""
 
-_OUT: Final = 14
+_WORDS_PX: Final = 14
 """From an arrow to its words."""
 
-_NEAR: Final = 20
+_MIDDLE_PX: Final = 20
 _WORDS_CELLS: Final = 28
 
 
@@ -108,15 +108,15 @@ def _arrow(one: Mapping[str, Any], other: Mapping[str, Any], words: str, *, apar
     )
     at_x, at_y = (x + x2) / 2, (y + y2) / 2
     out = math.hypot(at_x, at_y) or 1.0
-    side = "center" if abs(at_x) < _NEAR else "left" if at_x > 0 else "right"
+    side = "center" if abs(at_x) < _MIDDLE_PX else "left" if at_x > 0 else "right"
     return {
         "x": x,
         "y": y,
         "x2": x2,
         "y2": y2,
         "angle": math.degrees(math.atan2(across, up)),
-        "tx": at_x + at_x / out * _OUT,
-        "ty": at_y + at_y / out * _OUT,
+        "tx": at_x + at_x / out * _WORDS_PX,
+        "ty": at_y + at_y / out * _WORDS_PX,
         "align": side,
         "words": words,
     }

@@ -40,6 +40,9 @@ _TITLE_CELLS: Final = 150
 _ROOMY: Final = 24
 """Columns up to which each has its head; of more the first and the last of a group."""
 
+_HEAD_CELLS: Final = 16
+"""Cells of a name above columns of glyphs."""
+
 _ROW_PX: Final = 18
 
 
@@ -70,11 +73,11 @@ def states_picture(
 
 
 def _note(ranks: int, rest: int, left: int, *, relative: bool) -> str:
-    alike = say("{ranks} ranks: those that are alike share a row.", ranks=constant(ranks))
+    equal = say("{ranks} ranks: those that are alike share a row.", ranks=constant(ranks))
     more = say("{rest} ranks in other rows are left out.", rest=constant(rest)) if rest else EMPTY
     groups = say("{left} groups in which all is done are left out.", left=constant(left)) if left else EMPTY
     at = "Column ◂ has the first collective of the group that is not done everywhere." if relative else EMPTY
-    return join([alike, at, more, groups])
+    return join([equal, at, more, groups])
 
 
 Lines = list[tuple[list[int], tuple[tuple[str, ...], ...]]]
@@ -83,11 +86,11 @@ Lines = list[tuple[list[int], tuple[tuple[str, ...], ...]]]
 
 def _rows(ranks: Sequence[int], sections: Sequence[Section], chosen: Collection[int]) -> Lines:
     """The chosen first, then those who wait or are not there, then those for whom all is done."""
-    alike: dict[tuple[bool, tuple[tuple[str, ...], ...]], list[int]] = {}
+    equal: dict[tuple[bool, tuple[tuple[str, ...], ...]], list[int]] = {}
     for rank in ranks:
         row = tuple(tuple(each.of_rank.get(rank, [NO_MEMBER] * len(each.heads))) for each in sections)
-        alike.setdefault((rank not in chosen, row), []).append(rank)
-    made = [(is_other, _worst(row), members, row) for (is_other, row), members in alike.items()]
+        equal.setdefault((rank not in chosen, row), []).append(rank)
+    made = [(is_other, _worst(row), members, row) for (is_other, row), members in equal.items()]
     return [(members, row) for *_, members, row in sorted(made, key=lambda each: (each[0], each[1], each[2]))]
 
 
@@ -105,7 +108,7 @@ def _label(members: Sequence[int]) -> str:
 
 
 def _text_head(section: Section) -> str:
-    return brief(printable(section.title), max(len(section.heads) + 2, 12))
+    return brief(printable(section.name), max(len(section.heads), _HEAD_CELLS))
 
 
 def _sketch(members: Sequence[int], row: Sequence[Sequence[str]], sections: Sequence[Section]) -> Sketch:

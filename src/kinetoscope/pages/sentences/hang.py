@@ -160,7 +160,8 @@ def _differ(what: str) -> Callable[[Result, Row], Sentence]:
     """Ranks that meet with different things: what each has, and the line of those that differ."""
 
     def said(result: Result, row: Row) -> Sentence:
-        than = "than the others" if row["waiting"] else "than each other"
+        alone = not row["waiting"] or row["ranks"] == row["members"]
+        than = "than each other" if alone else "than the others"
         return say(
             "{who} {calls} {call} with {what} {than}{values}{line}.",
             who=_who(result, row), calls="calls" if _is_one(row) else "call", call=_call(result, row), than=than,

@@ -24,7 +24,7 @@ from kinetoscope.model.timeline.tracks import track_names
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages import ALONE, PAGES, first_view, menu, views_of
+from kinetoscope.pages import ALONE_KINDS, PAGES, first_view, menu, views_of
 from kinetoscope.server.json_encoding import MAX_INTEGER
 from kinetoscope.server.query import kind_of
 from kinetoscope.server.results.answers import (
@@ -91,7 +91,7 @@ def run_info(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> Ru
     trace = run.trace(rank, cycle)
     origin, work, marks = origin_of_time(trace), device_work(trace), steps(trace, steps_by)
     streams = _device_streams(trace)
-    program = trace.source.reader if trace.source.reader in ALONE else program_kind(trace)
+    program = trace.source.reader if trace.source.reader in ALONE_KINDS else program_kind(trace)
     files = {kind for source in job.sources for kind in (source.reader, *source.companions)}
     end = max(int(trace.end.max()), int(work.end.max()) if len(work) else origin) if len(trace) else origin
     return RunInfo(
