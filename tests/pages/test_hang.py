@@ -175,8 +175,8 @@ def test_sends_have_columns_of_their_own() -> None:
     assert picture is not None
     assert picture.heads[1].startswith("pipe: sends")
     assert [(line.label, line.text.strip()) for line in picture.sketch[:2]] == [
-        ("rank 1", "●●●◐"),
-        ("rank 0", "●●●●"),
+        ("rank 1", "●●●◐····"),
+        ("rank 0", "●●●●····"),
     ]
 
 

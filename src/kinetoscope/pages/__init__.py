@@ -47,7 +47,7 @@ class View:
     needs: tuple[str, ...] = ()
 
     def is_about(self, program: str, files: Collection[str]) -> bool:
-        """Whether there is something to see of a kind of program, or of files of a kind (`ALONE_KINDS`) without a trace.
+        """Test for something to see of a kind of program, or of files of a kind (`ALONE_KINDS`) without a trace.
 
         `files` are all kinds of files of the run.
         """
