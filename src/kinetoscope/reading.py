@@ -66,8 +66,8 @@ def read(
             those that `kinetoscope calibrate` measured. `devices` and `peaks` show what is known.
         progress: called with the bytes, as stored, read since.
         files: the traces, if they are known already; then `path` is only a name for them.
-        companions: files and folders of files that belong to the traces, by kind: `capture`, `compile`, `snapshot`; by
-            default those that lie where their kind is written to; "off" for none.
+        companions: files and folders of files that belong to the traces, by kind: `capture`, `compile`, `snapshot`,
+            `flight_recorder`; by default those that lie where their kind is written to; "off" for none.
 
     `capture`: traces that were recorded while the program captured its CUDA graphs, to be joined with the replays, or
     JSON files of annotations or Python stacks of their nodes; by default those in `capture_traces` or
@@ -75,6 +75,8 @@ def read(
     `torch_compile_debug`; by default those in `compile`, where our recorder puts them, and `torch_compile_debug` beside
     each trace. `snapshot`: memory snapshots of the run (`torch.cuda.memory._dump_snapshot`); by default those among the
     files, in `snapshots` beside each trace, and beside it: those named after it, or all where the folder is opened.
+    `flight_recorder`: dumps of torch's Flight Recorder, the rank in their names; by default those in `flight_recorder`
+    beside each trace, and in the folder that is opened.
 
     Raises:
         MissingExtraError: what reads the URL, or the engine, is not installed.

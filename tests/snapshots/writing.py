@@ -153,7 +153,9 @@ class TorchPickler:
         self.out += struct.pack("<BB", ord("q"), at) if at < 256 else struct.pack("<BI", ord("r"), at)
 
 
-def _number(value: bool | int | float) -> bytes:
+def _number(value: bool | int | float | None) -> bytes:
+    if value is None:
+        return b"N"
     if isinstance(value, bool):
         return b"\x88" if value else b"\x89"
     if isinstance(value, float):

@@ -49,6 +49,12 @@ COMPANIONS: Final = [
         " traces, and in the folder that is opened",
         "snapshots",
     ),
+    Companion(
+        "flight_recorder",
+        "dumps of torch's Flight Recorder (TORCH_FR_DUMP_TEMP_FILE), the rank in their names; by default those in"
+        " `flight_recorder` beside the traces, and in the folder that is opened",
+        "flight_recorder",
+    ),
 ]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -60,3 +66,4 @@ class CompanionPaths(TypedDict, total=False):
     capture: Paths | None
     compile: Paths | None
     snapshot: Paths | None
+    flight_recorder: Paths | None

@@ -98,6 +98,10 @@ def _of_none(name: str, head: bytes) -> bool:  # noqa: ARG001 - see `Recognises`
     return False
 
 
+def _no_other(name: str) -> bool:  # noqa: ARG001 - see `Reader.named`
+    return False
+
+
 def _tells_nothing(candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:  # noqa: ARG001
     return candidate
 
@@ -114,6 +118,7 @@ class Reader:
         thorough: the same where the beginning tells no rank; None where nothing more would.
         suffixes: endings of the names of its files, by which they are found in folders.
         excluded: endings among these that are not traces; of a whole name `/` and the name.
+        named: whether a file of another ending may be of this format by its name; what it begins with decides.
         marker: path of the file, below a folder, that makes the folder a trace; "" for a format of single files.
     """
 
@@ -124,6 +129,7 @@ class Reader:
     thorough: ThoroughProbe | None = None
     suffixes: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    named: Callable[[str], bool] = _no_other
     marker: str = ""
 
     def trace_at(self, file: str) -> str:

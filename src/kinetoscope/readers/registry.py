@@ -11,6 +11,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers import parquet
 from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
+from kinetoscope.readers.flight_recorder import alone as flight_recorder
 from kinetoscope.readers.job.capture_traces import with_captures
 from kinetoscope.readers.json import kineto
 from kinetoscope.readers.json.merged import load_part
@@ -22,6 +23,7 @@ READERS: Final[dict[str, Reader]] = {
     parquet.READER.name: parquet.READER,
     alone.READER.name: alone.READER,
     timeline_files.READER.name: timeline_files.READER,
+    flight_recorder.READER.name: flight_recorder.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 

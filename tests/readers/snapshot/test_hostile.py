@@ -67,7 +67,7 @@ def test_opcodes_that_snapshots_lack_are_refused_by_name(opcodes: bytes, name: s
         (b"K\x01e", "lacks its arguments"),
         (b"(u", "lacks its arguments"),
         (b"}(K\x01u", "lacks its arguments"),
-        (b"}(K\x01K\x02u", "not of the type"),
+        (b"}(NK\x02u", "not of the type"),
         (b"}(\x8c\x05state\x8c\x08inactive\x8c\x04size]u", "size"),
         (b"]\x94(K\x01K\x02K\x03eh\x00K\x04a", "that torch never writes"),
         (b".", "lacks its arguments"),

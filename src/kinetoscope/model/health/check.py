@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kinetoscope.model.health import data_quality, lost_records, missing_data, snapshots
+from kinetoscope.model.health import data_quality, flight_recorder, lost_records, missing_data, snapshots
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.model.trace.trace import Trace
@@ -49,6 +49,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     missing_data.no_stacks,
     missing_data.no_memory,
     snapshots.memory_snapshot,
+    flight_recorder.flight_recorder,
 )
 """Every check, in the order of symptoms of one severity."""
 
@@ -56,5 +57,9 @@ CHECKS: Final[tuple[Check, ...]] = (
 @derived
 def examine(trace: Trace) -> Health:
     """All symptoms of a trace, of reading and of the checks. `docs/reading-traces.md` lists their codes."""
-    checks = (snapshots.memory_snapshot,) if trace.source.is_snapshot else CHECKS
+    checks = CHECKS
+    if trace.source.is_snapshot:
+        checks = (snapshots.memory_snapshot,)
+    elif trace.source.is_dump:
+        checks = (flight_recorder.flight_recorder,)
     return Health.of(trace.reading, *(check(trace) for check in checks))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,7 +42,15 @@ from kinetoscope.model.trace.strings import NESTED, Strings, spelled
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import Tracks
 
-Column = str | int | float | Sequence[Any] | NDArray[Any]
+
+class Coded(NamedTuple):
+    """Texts of events: few texts, and the place among them of each event's."""
+
+    texts: Sequence[str]
+    places: NDArray[np.integer[Any]]
+
+
+Column = str | int | float | Sequence[Any] | NDArray[Any] | Coded
 """One value for each event: numbers, texts, or values of JSON; or one for all of them."""
 
 _CATEGORY: Final = {kind: category for category, kind in reversed(CATEGORIES.items())}
@@ -181,12 +189,11 @@ class TraceBuilder:
             items.append((self._code(written_key(name)), kind, ARGUMENT_LEVEL))
             slots.append(bits)
         shape = self._shapes.setdefault(tuple(items), len(self._shapes))
-        pairs = zip(*(_each(column, count) for column in place), strict=True)
         columns: dict[str, ArrayLike] = {
             "ph": np.full(count, ord(phase)),
             "category": np.full(count, self._code(category) if category else -1),
             "name": self._slots(names, count)[1],
-            "track": [self._tracks.setdefault(pair, len(self._tracks)) for pair in pairs],
+            "track": self._of_places(*place, count),
             "start": start,
             "end": end,
             "shape": np.full(count, shape),
@@ -195,8 +202,20 @@ class TraceBuilder:
             self._columns[name].append(np.asarray(values, np.int64))
         self._values += [np.stack(slots, axis=1).ravel()] if slots else []
 
+    def _of_places(self, process: Column, thread: Column, count: int) -> ArrayLike:
+        """The track of each event."""
+        if isinstance(thread, Coded) and isinstance(process, (str, int)):
+            distinct, back = np.unique(thread.places, return_inverse=True)
+            pairs = [(process, thread.texts[place]) for place in distinct.tolist()]
+            return np.array([self._tracks.setdefault(pair, len(self._tracks)) for pair in pairs], np.int64)[back]
+        each = zip(_each(process, count), _each(thread, count), strict=True)
+        return [self._tracks.setdefault(pair, len(self._tracks)) for pair in each]
+
     def _slots(self, column: Column, count: int) -> tuple[int, Int64s]:
         """The kind of a column's values, and the 64 bits of each."""
+        if isinstance(column, Coded):
+            distinct, back = np.unique(column.places, return_inverse=True)
+            return STRING, np.array([self._code(column.texts[place]) for place in distinct.tolist()], np.int64)[back]
         if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
             return INT, column.astype(np.int64)
         values = _each(column, count)
@@ -217,6 +236,8 @@ class TraceBuilder:
 
 def _each(column: Column, count: int) -> Sequence[Any]:
     """One value of a column for each event, as Python has it."""
+    if isinstance(column, Coded):
+        return [column.texts[place] for place in column.places.tolist()]
     if isinstance(column, np.ndarray):
         return column.tolist()  # type: ignore[no-any-return]
     return [column] * count if isinstance(column, (str, int, float)) else column

@@ -79,7 +79,8 @@ def _parts(answer: Any) -> Iterator[np.ndarray[Any, Any] | pl.DataFrame]:
         yield answer
     elif isinstance(answer, tuple):
         for part in answer:
-            yield from _parts(part)
+            if not isinstance(part, (str, int)):  # of which there may be many
+                yield from _parts(part)
     else:
         for name in _fields(cast("Hashable", type(answer))):
             yield from _parts(getattr(answer, name))

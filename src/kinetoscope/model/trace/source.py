@@ -68,7 +68,8 @@ class Source:
         size: bytes as stored; None where they are not known.
         companions: files that belong to it, by the kinds of `readers.companions`: `capture`, the traces that were
             recorded while its CUDA graphs were captured; `compile`, files about torch.compile; `snapshot`, memory
-            snapshots of the rank, in the order in which they were taken, as far as names tell.
+            snapshots of the rank, in the order in which they were taken, as far as names tell; `flight_recorder`,
+            dumps of the collectives that the rank called last.
         part: label of the rank in a file that holds several; "" for a file of one.
     """
 
@@ -85,6 +86,11 @@ class Source:
     def is_snapshot(self) -> bool:
         """True if it is a memory snapshot without a trace: then nothing but memory is known."""
         return self.files("snapshot") == (self.url,)
+
+    @property
+    def is_dump(self) -> bool:
+        """True if it is a dump of the Flight Recorder without a trace: then nothing but collectives are known."""
+        return self.url in self.files("flight_recorder")
 
     @property
     def name(self) -> str:

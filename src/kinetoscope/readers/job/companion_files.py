@@ -48,10 +48,12 @@ class CompanionFiles:
         missing: what is said of a path that the user named, and that has none.
         read: what `Trace.companions` gives of a file; the source is that of the trace.
         join: which belong to which source.
-        endings: of the names of files that are looked for also in the folder of a trace, if they are named after it,
-            and below a folder that the user opened.
+        named: whether a file may be one by its name; such files are looked for also in the folder of a trace, if they
+            are named after it, and below a folder that the user opened.
         takes: whether a trace, by its path and its reader, is none of the run but one of these.
         is_run: such a file alone is a run, and beside itself.
+        alone: what is said of a run of such files alone.
+        one_run: all such files of a rank are one run, and none a cycle of the profiler.
     """
 
     folders: tuple[str, ...]
@@ -59,6 +61,8 @@ class CompanionFiles:
     missing: str
     read: Callable[[Source, str], Any]
     join: Join = by_rank
-    endings: tuple[str, ...] = ()
+    named: Callable[[str], bool] | None = None
     takes: Callable[[str, str], bool] = _of_none
     is_run: bool = False
+    alone: tuple[Note, ...] = ()
+    one_run: bool = False

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, takewhile
 from typing import Any, Final
 
-from kinetoscope.errors import NotFoundError
+from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.readers.files.stream import is_url
+from kinetoscope.readers.job.probe import begun
 from kinetoscope.readers.job.ranks import natural
 from kinetoscope.readers.json.kineto import SIDECAR
 from kinetoscope.readers.reader import CandidateFile
@@ -150,6 +151,16 @@ def _below(folder: str, on_error: Callable[[OSError], None]) -> Iterator[Candida
             for reader in formats:
                 if trace := reader.trace_at(file):
                     yield CandidateFile(trace, reader.name, _size(file) if trace == file else None)
+                elif reader.named(name) and reader.recognises(file, _head(file)):
+                    yield CandidateFile(file, reader.name, _size(file))
+
+
+def _head(file: str) -> bytes:
+    """The beginning of a file, decompressed; nothing of what cannot be read, or is no file."""
+    try:
+        return begun(CandidateFile(file, size=_size(file)), None)[1] if os.path.isfile(file) else b""
+    except (NotFoundError, BrokenTraceError, LimitError):  # the reason is given when it is read
+        return b""
 
 
 def _size(file: str) -> int | None:
@@ -213,7 +224,7 @@ def _listed(system: Any, folder: str) -> Iterator[CandidateFile]:
     formats = [*readers().values()]
     for name, info in system.find(folder, maxdepth=_MAX_DEPTH, detail=True).items():
         for reader in formats:
-            if trace := reader.trace_at(name):
+            if trace := reader.trace_at(name) or (name if reader.named(name.rpartition("/")[2]) else ""):
                 url = str(system.unstrip_protocol(trace))
                 facts = facts_of(info) if trace == name else FileFacts(None, "")
                 yield CandidateFile(url, reader.name, facts.size, facts.version)

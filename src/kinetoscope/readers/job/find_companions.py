@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -76,7 +76,7 @@ def with_companions(
     files = files_of(companion)
     alone = any(files.takes(each.url, each.reader) for each in sources)
     if alone and files.is_run:
-        return [replace(each, companions={**each.companions, companion.name: (each.url,)}) for each in sources], []
+        return _with_themselves(companion, files, sources, run)
     if asked == [NO_FILES] or (alone and asked is None):
         return sources, []
     chosen = _lying_there(files, sources, run) if asked is None else _asked(files, asked, run.cache)
@@ -85,6 +85,23 @@ def with_companions(
     belonging, notes = files.join(sources, chosen)
     pairs = zip(sources, belonging, strict=True)
     return [replace(each, companions={**each.companions, companion.name: own}) for each, own in pairs], notes
+
+
+def _with_themselves(
+    companion: Companion, files: CompanionFiles, sources: list[Source], run: Opened
+) -> tuple[list[Source], list[Note]]:
+    """Sources that are such files, each with itself; or one of each rank, with all that the rank has."""
+    if not files.one_run:
+        return [replace(each, companions={**each.companions, companion.name: (each.url,)}) for each in sources], []
+    own = [CandidateFile(each.url) for each in sources]
+    first = [each for each in sources if each.cycle == 0]
+    belonging, notes = files.join(first, [*own, *_lying_there(files, sources, run)])
+    pairs = zip(first, belonging, strict=True)  # the name of a file that the user names may have no rank
+    each_own = [(source, urls if source.url in urls else (source.url,)) for source, urls in pairs]
+    return [replace(source, companions={**source.companions, companion.name: urls}) for source, urls in each_own], [
+        *files.alone,
+        *notes,
+    ]
 
 
 def _asked(files: CompanionFiles, paths: Sequence[str], cache: Cache | None) -> list[CandidateFile]:
@@ -110,25 +127,23 @@ def _lying_there(files: CompanionFiles, sources: Sequence[Source], run: Opened) 
         if not is_url(source.url):
             homes[os.path.dirname(source.url)] += (stem(source.name),)
     folders = [os.path.join(home, folder) for home in homes for folder in files.folders]
-    places = [each for folder in folders for each in _below(folder, files.endings)]
-    if files.endings:
-        places += [each for path in run.paths if os.path.isdir(path) for each in _below(path, files.endings)]
+    places = [each for folder in folders for each in _below(folder, files.named)]
+    if files.named:
+        places += [each for path in run.paths if os.path.isdir(path) for each in _below(path, files.named)]
         for home, stems in homes.items():
             inside = os.scandir(home or ".") if os.path.isdir(home or ".") else ()
-            places += [
-                each.path for each in inside if each.name.endswith(files.endings) and each.name.startswith(stems)
-            ]
+            places += [each.path for each in inside if files.named(each.name) and each.name.startswith(stems)]
     new = dict.fromkeys(each for each in places if each not in known and each not in among)
     recognised = _recognised(files, [CandidateFile(each, size=os.path.getsize(each)) for each in new], run.cache)
     return [*among.values(), *recognised]
 
 
-def _below(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
+def _below(folder: str, named: Callable[[str], bool] | None) -> Iterator[str]:
     """The files in a folder and those in it, without hidden ones; links to folders are not followed."""
     for number, (inside, _, names) in enumerate(os.walk(folder)):
         if number >= _MAX_FOLDERS:
             return
-        shown = (name for name in names if not name.startswith(".") and name.endswith(endings or ("",)))
+        shown = (name for name in names if not name.startswith(".") and (named is None or named(name)))
         yield from (file for name in shown if os.path.isfile(file := os.path.join(inside, name)))
 
 

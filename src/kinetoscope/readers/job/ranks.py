@@ -16,12 +16,15 @@ from typing import Final
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed, numbered
 from kinetoscope.notes import Note
+from kinetoscope.readers.flight_recorder.alone import NAME as DUMP
 from kinetoscope.readers.job.names import placed, without_front_ends
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _RANK_OF_SNAPSHOT: Final = re.compile(r"(?:(\d{6,9})_step_\d+|snapshot_(\d{1,9}))\.(?:pickle|pkl)(?:\.\w+)?\Z")
 """Names of memory snapshots that say no `rank`: torchtitan's 000003_step_20.pickle, Megatron-LM's snapshot_3.pickle."""
+
+_RANK_OF_DUMP: Final = re.compile(r"(\d{1,9})(?:\.(?:json|pickle|pkl))?(?:\.(?:gz|zst))?\Z")
 
 _PROCESS: Final = re.compile(r"(?P<process>.*_\d+)\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?\Z")
 """File names of torch's tensorboard_trace_handler: host_pid.time.pt.trace.json; time in ms, newer ones in ns."""
@@ -51,6 +54,16 @@ def rank_in_snapshot_name(file: str) -> int | None:
     match = _RANK_OF_SNAPSHOT.match(file.replace("\\", "/").rpartition("/")[2])
     rank = int(match[1] or match[2]) if match else MAX_RANK
     return rank if rank < MAX_RANK else None
+
+
+def rank_in_dump_name(file: str) -> int | None:
+    """The rank in the name of a dump of the Flight Recorder: a prefix of any kind, and the rank."""
+    name = file.replace("\\", "/").rpartition("/")[2]
+    match = _RANK_OF_DUMP.search(name)
+    rank = rank_in_name(name)
+    if rank is None and match and int(match[1]) < MAX_RANK:
+        return int(match[1])
+    return rank if rank is not None else rank_in_name(file)
 
 
 def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[Note]]:
@@ -88,6 +101,7 @@ def _with_rank_of_name(candidate: CandidateFile) -> CandidateFile:
     if candidate.rank is None:
         rank = rank_in_name(candidate.url)
         rank = rank_in_snapshot_name(candidate.url) if rank is None else rank
+        rank = rank_in_dump_name(candidate.url) if candidate.reader == DUMP else rank
     return candidate if rank is None else replace(candidate, rank=rank, basis="name")
 
 
@@ -199,7 +213,7 @@ def _on_basis(traces: Sequence[CandidateFile]) -> list[Note]:
 
 def _on_cycles(cycles: Counter[int], traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[Note]:
     repeated = [rank for rank, count in cycles.items() if count > 1]
-    if not repeated:
+    if not repeated or all(trace.reader == DUMP for trace in traces):
         return []
     processes: defaultdict[int, set[str]] = defaultdict(set)
     for trace, rank in zip(traces, ranks, strict=True):

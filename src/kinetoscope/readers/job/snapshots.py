@@ -94,7 +94,7 @@ FILES: Final = CompanionFiles(
     "no memory snapshot; torch.cuda.memory._dump_snapshot writes them",
     snapshot_at,
     _joined,
-    SUFFIXES,
+    lambda name: name.endswith(SUFFIXES),
     lambda _, reader: reader == NAME,
     is_run=True,
 )

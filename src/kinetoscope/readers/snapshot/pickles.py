@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickletools
+import json
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -28,32 +27,20 @@ from kinetoscope.model.snapshot.snapshot import (
 from kinetoscope.model.snapshot.snapshot import NONE as NOTHING
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.notes import Note
-from kinetoscope.readers.json.tokenizer import PADDING
-from kinetoscope.readers.snapshot import machine as m
-from kinetoscope.readers.snapshot import tables as t
-from kinetoscope.readers.snapshot.json_text import JsonOpcodes
-from kinetoscope.readers.snapshot.tables import MachineTables
-from kinetoscope.readers.snapshot.texts import strings_of
+from kinetoscope.readers.pickled import machine as m
+from kinetoscope.readers.pickled import tables as t
+from kinetoscope.readers.pickled.objects import Objects
+from kinetoscope.readers.pickled.running import Words, run
+from kinetoscope.readers.pickled.tables import MachineTables
+from kinetoscope.readers.pickled.texts import strings_of
+from kinetoscope.readers.snapshot.events import MAX_TIME_US, EventChunks
 
-_OPCODES: Final = {ord(opcode.code): opcode.name for opcode in pickletools.opcodes}
-_REASONS: Final = {
-    m.TOO_LONG: "a text or number is longer than any of a snapshot",
-    m.STACK_UNDERFLOW: "an opcode lacks its arguments",
-    m.NO_MEMO: "it refers to an object that is not there",
-    m.WRONG_TYPE: "a value is not of the type that torch writes there",
-    m.MIXED: "a list or dict is added to in a way that torch never writes",
-}
-_MAX_SETTINGS: Final = 4096
-"""Settings that are kept: torch has some twenty, and one dict may stand in another any number of times."""
-_MAX_SETTINGS_DEPTH: Final = 8
 MAX_DEVICES: Final = 1024
 MAX_POOLS: Final = 1 << 16
 _SIZES: Final = (m.TOTAL_SIZE, m.ALLOCATED_SIZE, m.ACTIVE_SIZE, m.REQUESTED_SIZE)
 MAX_BYTES: Final = 1 << 62
 """Bytes of all events, blocks or segments: sums of them must fit into 64 bits."""
-_PICKLE_START: Final = b"\x80"
-_WRITE_ANEW: Final = "write it anew with torch.cuda.memory._dump_snapshot(...)"
-_COPY: Final = f"copy the file again, or {_WRITE_ANEW}"
+_WORDS: Final = Words("a memory snapshot", "write it anew with torch.cuda.memory._dump_snapshot(...)")
 
 
 def load(url: str, blocks: Iterable[bytes]) -> Snapshot:
@@ -63,84 +50,34 @@ def load(url: str, blocks: Iterable[bytes]) -> Snapshot:
         NotATraceError: it is a pickle of something else, or calls something.
         BrokenTraceError: it is cut, or damaged.
     """
-    tables = MachineTables()
-    blocks = iter(blocks)
-    first = next(blocks, b"")
-    blocks = chain([first], blocks)
-    room = _run(url, blocks if first.startswith(_PICKLE_START) else JsonOpcodes(url, blocks), tables)
-    tables.take_events()
+    events = EventChunks()
+    tables = MachineTables(events=events)
+    room = run(url, blocks, tables, _WORDS)
     tables.keep_results()
-    return _Assembly(url, tables, room).snapshot()
-
-
-def _run(url: str, blocks: Iterable[bytes], tables: MachineTables) -> int:
-    """Run the machine over all blocks; bytes of memory that what they hold may take."""
-    at, rest, offset = tables.at, b"", 0
-    for block in blocks:
-        limit = len(rest) + len(block)
-        text = np.full(limit + PADDING, ord('"'), np.uint8)
-        text[: len(rest)] = np.frombuffer(rest, np.uint8)
-        text[len(rest) : limit] = np.frombuffer(block, np.uint8)
-        at[m.POSITION] = 0
-        read = blocks.taken if isinstance(blocks, JsonOpcodes) else offset + limit
-        room = int(t.MAX_BYTES_PER_BYTE * read) + t.SPARE_BYTES
-        while (status := m.run(text, limit, at, *tables.arrays.values())) == m.ROOM:
-            tables.grow(int(at[m.WHAT]), limit - int(at[m.POSITION]))
-            if tables.nbytes > room:
-                raise BrokenTraceError(
-                    f"{url}: its first {read:,} bytes make {tables.nbytes:,} bytes of objects, more than those of any "
-                    f"memory snapshot; {_COPY}"
-                )
-        position = int(at[m.POSITION])
-        if status == m.DONE:
-            return room
-        if status == m.REFUSED:
-            place = read if isinstance(blocks, JsonOpcodes) else offset + position
-            raise _refusal(url, place, int(at[m.WHAT]), int(at[m.DETAIL]))
-        rest = text[position:limit].tobytes()
-        offset += position
-    read = blocks.taken if isinstance(blocks, JsonOpcodes) else offset + len(rest)
-    raise BrokenTraceError(f"{url}: the file ends before the snapshot does, after {read:,} bytes; {_COPY}")
-
-
-def _refusal(url: str, place: int, what: int, detail: int) -> Exception:
-    if what == m.OPCODE:
-        name = _OPCODES.get(detail)
-        reason = f"the opcode {name}" if name else f"the byte 0x{detail:02x}, which is no opcode,"
-        return NotATraceError(
-            f"{url}: {reason} at byte {place:,} is none of a memory snapshot, so the file is not read, and "
-            f"nothing of it ran; {_WRITE_ANEW}"
-        )
-    if what == m.PROTOCOL:
-        return NotATraceError(f"{url}: pickle protocol {detail} is none of 2 to 5; {_COPY}")
-    reason = _REASONS[what]
-    if what == m.WRONG_TYPE and 0 <= detail < len(m.KEYS):
-        reason += f" (key {m.KEYS[detail]!r})"
-    return BrokenTraceError(f"{url}: broken at byte {place:,}: {reason}; {_COPY}")
+    return _Assembly(url, tables, events, room).snapshot()
 
 
 class _Assembly:
     """A snapshot of what the machine left."""
 
-    def __init__(self, url: str, tables: MachineTables, room: int) -> None:
+    def __init__(self, url: str, tables: MachineTables, events: EventChunks, room: int) -> None:
         self._url = url
         self._tables = tables
+        self._chunks = events
         arena: UInt8s = tables.arrays["arena"][: tables.at[m.ARENA]]
         strings = strings_of(arena, tables.rows("offsets", m.STRINGS), room)
         if strings is None:
-            raise BrokenTraceError(f"{url}: more text than any memory snapshot holds; {_COPY}")
+            raise BrokenTraceError(f"{url}: more text than any memory snapshot holds; {_WORDS.copy}")
         self._strings = strings
-        self._settings_left = _MAX_SETTINGS
         self._lists = tables.rows("lists", m.LISTS)
-        members = tables.rows("members", m.MEMBERS)
-        self._members_by_dict = members[np.argsort(members[:, 0], kind="stable")]
-        self._events = tables.events.whole()
-        self._require(tables.events.bytes <= MAX_BYTES, "sizes of events")
+        self._objects = Objects(tables, strings)
+        self._events = events.whole()
+        self._require(events.bytes <= MAX_BYTES, "sizes of events")
         top = int(tables.arrays["kinds"][0]), int(tables.arrays["values"][0])
         if top[0] == m.SEGMENT_LIST:
             self._top = {"segments": top}
         else:
-            self._top = self._members(top[1]) if top[0] == m.OBJECT and top[1] >= 0 else {}
+            self._top = self._objects.of(*top)
         if not {"segments", "device_traces"} & self._top.keys():
             keys = ", ".join(list(self._top)[:5]) or "none"
             raise NotATraceError(
@@ -151,8 +88,6 @@ class _Assembly:
     def snapshot(self) -> Snapshot:
         """All of it."""
         frames = self._tables.rows("frames", m.FRAMES_READ)
-        pools = self._tables.rows("pairs", m.PAIRS)
-        self._require(len(pools) <= MAX_POOLS, f"{len(pools):,} pools")
         line = np.clip(frames[:, 2], 0, np.iinfo(np.int32).max)
         segments, blocks = self._segments("segments")
         stacks, text_stacks, moved = self._stacks()
@@ -168,7 +103,7 @@ class _Assembly:
             stacks=stacks,
             text_stacks=text_stacks,
             annotations=self._annotations(),
-            pools=tuple((a, b) for a, b in pools.tolist()),
+            pools=self._pools(segments, *([host_segments] if host else [])),
             strings=self._strings,
             settings=self._settings(),
             host_segments=host_segments if host else None,
@@ -182,7 +117,7 @@ class _Assembly:
 
     def _require(self, condition: bool, what: str) -> None:
         if not condition:
-            raise BrokenTraceError(f"{self._url}: {what} beyond what a memory snapshot can have; {_COPY}")
+            raise BrokenTraceError(f"{self._url}: {what} beyond what a memory snapshot can have; {_WORDS.copy}")
 
     def _require_bytes(self, of: str, *columns: Int64s) -> None:
         is_sound = all((each >= NOTHING).all() and each.sum(dtype=np.float64) <= MAX_BYTES for each in columns)
@@ -194,7 +129,9 @@ class _Assembly:
         if have in (m.NEW_LIST, m.NONE):
             return 0, 0
         if have != kind:
-            raise BrokenTraceError(f"{self._url}: {key!r} of the snapshot is not what torch writes there; {_COPY}")
+            raise BrokenTraceError(
+                f"{self._url}: {key!r} of the snapshot is not what torch writes there; {_WORDS.copy}"
+            )
         first, count = self._lists[value].tolist()
         return first, count
 
@@ -208,7 +145,7 @@ class _Assembly:
         sizes = np.where(none, 0, spans[:, 1])
         first_block = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         if first_block[-1] > self._tables.at[m.BLOCKS_READ]:
-            raise BrokenTraceError(f"{self._url}: segments share their blocks; {_COPY}")
+            raise BrokenTraceError(f"{self._url}: segments share their blocks; {_WORDS.copy}")
         of_segment = np.repeat(np.arange(count), sizes)
         places = np.arange(first_block[-1]) + (spans[:, 0] - first_block[:-1])[of_segment]
         self._require_bytes("segments", *(column[key] for key in _SIZES))
@@ -263,7 +200,7 @@ class _Assembly:
 
     def _notes(self) -> Iterator[Note]:
         """What could not be read of the events."""
-        events = self._tables.events
+        events = self._chunks
         if events.left_out:
             which = number_of(events.left_out, "event of the memory snapshot has", "events of the memory snapshot have")
             yield Note(
@@ -292,7 +229,7 @@ class _Assembly:
         first, count = self._rows("external_annotations", m.ANNOTATION_LIST)
         rows = self._tables.arrays["annotations"][first : first + count]
         column = {key: rows[:, place] for place, key in enumerate(m.ANNOTATION_KEYS)}
-        known = (column[m.TIME_US] >= 0) & (column[m.TIME_US] <= t.MAX_TIME_US)
+        known = (column[m.TIME_US] >= 0) & (column[m.TIME_US] <= MAX_TIME_US)
         return SnapshotAnnotations(
             name=_narrow(column[m.NAME]),
             is_start=column[m.STAGE] == t.START,
@@ -317,6 +254,23 @@ class _Assembly:
             _narrow(moved),
         )
 
+    def _pools(self, *of: Segments) -> tuple[tuple[int, int], ...]:
+        """The pools of events and segments, whose columns have the codes of their texts, and then their numbers."""
+        columns = [each for each in (self._events.pool, *(each.pool for each in of)) if each.flags.writeable]
+        number = np.full(len(self._strings), NOTHING, np.int32)
+        for column in columns:
+            number[column[column >= 0]] = 0
+        pools, codes = list[tuple[int, int]](), np.flatnonzero(number == 0)
+        self._require(len(codes) <= MAX_POOLS, f"{len(codes):,} pools")
+        for code in codes.tolist():
+            pool = json.loads(self._strings.text(code))
+            self._require(len(pool) == 2, "a pool's number")
+            number[code] = len(pools)
+            pools.append((pool[0], pool[1]))
+        for column in columns:
+            column[column >= 0] = number[column[column >= 0]]
+        return tuple(pools)
+
     def _renumber(self, snapshot: Snapshot, moved: Int32s) -> None:
         """Replace numbers of sequences by those of stacks, in place."""
         hosts = [each for each in (snapshot.host_segments, snapshot.host_blocks) if each is not None]
@@ -325,30 +279,9 @@ class _Assembly:
             if column.flags.writeable:
                 column[column >= 0] = moved[column[column >= 0]]
 
-    def _members(self, number: int) -> dict[str, tuple[int, int]]:
-        """Kind and value of each key of a dict."""
-        first, end = np.searchsorted(self._members_by_dict[:, 0], (number, number + 1)).tolist()
-        members = self._members_by_dict[first : min(end, first + _MAX_SETTINGS)]
-        return {self._strings.label(key): (kind, value) for _, key, kind, value in members.tolist()}
-
     def _settings(self) -> dict[str, Any]:
-        value = self._value(*self._top.get("allocator_settings", (m.NONE, 0)), 0)
+        value = self._objects.value(*self._top.get("allocator_settings", (m.NONE, 0)))
         return value if isinstance(value, dict) else {}
-
-    def _value(self, kind: int, value: int, depth: int) -> Any:
-        self._settings_left -= 1
-        match kind:
-            case m.BOOL:
-                return bool(value)
-            case m.NUMBER:
-                return value
-            case m.REAL:
-                return float(np.int64(value).view(np.float64))
-            case m.TEXT:
-                return self._strings.label(value)
-            case m.OBJECT if value >= 0 and depth < _MAX_SETTINGS_DEPTH and self._settings_left > 0:
-                return {key: self._value(*each, depth + 1) for key, each in self._members(value).items()}
-        return None
 
 
 def _part(events: SnapshotEvents, first: int, count: int) -> SnapshotEvents:

@@ -1,4 +1,4 @@
-"""A memory snapshot written as JSON, as the opcodes of the pickle that it might have been.
+"""A dump written as JSON, as the opcodes of the pickle that it might have been.
 
 So that one machine makes the columns of both: objects become dicts, integers stay exact up to 64 bits, strings are
 decoded. Nothing of the memo is used. What is no JSON ends it.
@@ -266,7 +266,7 @@ def transcode(text, limit, state, levels, reals, bits, out):  # type: ignore[no-
 
 
 class JsonOpcodes:
-    """The opcodes of a snapshot in JSON, in blocks.
+    """The opcodes of a dump in JSON, in blocks.
 
     Attributes:
         taken: bytes of the JSON that the blocks handed out so far stand for.
@@ -275,8 +275,9 @@ class JsonOpcodes:
         BrokenTraceError: it is no JSON, or cut, while the blocks are taken.
     """
 
-    def __init__(self, url: str, blocks: Iterable[bytes]) -> None:
+    def __init__(self, url: str, blocks: Iterable[bytes], what: str) -> None:
         self._url = url
+        self._what = what
         self._blocks = blocks
         self.taken = 0
 
@@ -296,7 +297,7 @@ class JsonOpcodes:
             self.taken += position
             if status == BROKEN or limit - position > 2 * MAX_TEXT_BYTES:
                 raise BrokenTraceError(
-                    f"{self._url}: no JSON of a memory snapshot at byte {self.taken:,}; write it again, with json.dump"
+                    f"{self._url}: no JSON of {self._what} at byte {self.taken:,}; write it again, with json.dump"
                 )
             yield out[: state[WRITTEN]].tobytes()
             if status == DONE:

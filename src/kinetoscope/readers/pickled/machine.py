@@ -1,12 +1,13 @@
-"""The machine of a pickle, cut down to what a memory snapshot needs: its objects go straight into columns.
+"""The machine of a pickle, cut down to what torch's dumps need: their objects go straight into columns.
 
 A pickle is a program for a stack machine. `pickle.load` runs all of it, calls included; this machine knows the opcodes
 that build numbers, texts, lists, tuples and dicts, and refuses every other by name. No object of the file is ever
-built: a dict whose keys are those of an event, a block, a segment, a frame or an annotation becomes a row of integers,
-a list of frames becomes the number of a stack, and what is left on the machine's stack is the number of that row.
+built: a dict whose keys are those of an event, a block, a segment, a frame, an annotation or an entry of the Flight
+Recorder becomes a row of integers, a list of frames becomes the number of a stack, a list of numbers that of the text
+that spells it, and what is left on the machine's stack is the number of that row.
 
 Opcodes and their arguments: `pickletools` of CPython; who writes what: torch's `_dump_snapshot` by Python's pickler
-(protocols 2 to 5), torch/csrc/cuda/memory_snapshot.cpp by a pickler of its own (protocol 2).
+(protocols 2 to 5), torch/csrc/cuda/memory_snapshot.cpp and c10d/FlightRecorder by a pickler of its own (protocol 2).
 
 The function is compiled as the tokenizer is: it allocates nothing, and returns a status that asks for room or for more
 of the file; then the opcode at which it stopped is run again.
@@ -27,6 +28,10 @@ KEYS: Final = (
     *("forward_frames", "internal_metadata", "device_free", "address", "requested_size", "state", "total_size"),
     *("allocated_size", "active_size", "segment_type", "segment_pool_id", "is_expandable", "blocks", "device"),
     *("name", "filename", "line", "stage", "real_size", "history"),
+    *("record_id", "pg_id", "process_group", "collective_seq_id", "seq_id", "p2p_seq_id", "op_id", "is_p2p"),
+    *("profiling_name", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes", "time_created_ns"),
+    *("duration_ms", "timeout_ms", "time_discovered_started_ns", "time_discovered_completed_ns", "retired"),
+    *("thread_id", "thread_name"),
 )
 """Keys whose codes are their places here: they are interned first."""
 
@@ -35,6 +40,9 @@ KEYS: Final = (
     INTERNAL_METADATA, DEVICE_FREE, ADDRESS, REQUESTED_SIZE, STATE, TOTAL_SIZE, ALLOCATED_SIZE, ACTIVE_SIZE,
     SEGMENT_TYPE, SEGMENT_POOL_ID, IS_EXPANDABLE, BLOCKS, DEVICE, NAME, FILENAME, LINE, STAGE,
     REAL_SIZE, HISTORY,
+    RECORD_ID, PG_ID, PROCESS_GROUP, COLLECTIVE_SEQ_ID, SEQ_ID, P2P_SEQ_ID, OP_ID, IS_P2P, PROFILING_NAME,
+    INPUT_SIZES, INPUT_DTYPES, OUTPUT_SIZES, OUTPUT_DTYPES, TIME_CREATED_NS, DURATION_MS, TIMEOUT_MS,
+    TIME_DISCOVERED_STARTED_NS, TIME_DISCOVERED_COMPLETED_NS, RETIRED, THREAD_ID, THREAD_NAME,
 ) = range(len(KEYS))  # fmt: skip
 
 # Kinds of values on the stack and in the memo; the value beside is what the comment says. The kind of a list of rows
@@ -46,7 +54,7 @@ KEYS: Final = (
     BOOL,  # 0 or 1
     REAL,  # bits of the float64
     TEXT,  # code of the string
-    PAIR,  # row of `pairs`
+    NUMBERS,  # code of the text that spells a list of integers
     NEW_DICT,  # nothing yet
     NEW_LIST,  # nothing yet: also an empty list
     EVENT,  # row
@@ -59,12 +67,14 @@ KEYS: Final = (
     ANNOTATION_LIST,
     REQUEST,  # an item of `history`, in which torch up to 2.0 told of a block what it tells in `frames` today
     REQUEST_LIST,
+    ENTRY,
+    ENTRY_LIST,
     FRAME,  # row of `frames`, each of which is there once
     STACK,  # number of the sequence of frames
     DEVICE_LIST,  # row of `lists`, which is about `devices`
-    TEXT_LIST,  # number of the sequence of texts
+    TEXT_LIST,  # number of the sequence of texts, or of lists of integers
     OBJECT,  # number of a dict of any other keys; −1: a list of something else
-) = range(24)
+) = range(26)
 
 # Status of a call.
 MORE, DONE, REFUSED, ROOM = range(4)
@@ -72,25 +82,28 @@ MORE, DONE, REFUSED, ROOM = range(4)
 # What lacks room (`at[WHAT]`), or why a file is refused.
 (
     STACK_ROOM, MEMO_ROOM, STRING_ROOM, ARENA_ROOM, EVENT_ROOM, BLOCK_ROOM, SEGMENT_ROOM, FRAME_ROOM, SEQUENCE_ROOM,
-    ANNOTATION_ROOM, REQUEST_ROOM, MEMBER_ROOM, PAIR_ROOM, DEVICE_ROOM, LIST_ROOM,
+    ANNOTATION_ROOM, REQUEST_ROOM, MEMBER_ROOM, ENTRY_ROOM, DEVICE_ROOM, LIST_ROOM,
 ) = range(15)  # fmt: skip
 (OPCODE, PROTOCOL, TOO_LONG, STACK_UNDERFLOW, NO_MEMO, WRONG_TYPE, MIXED) = range(7)
 
 # Slots of the counters `at`. KEY, STRINGS and ARENA stand where `intern` wants them.
 (
     POSITION, WHAT, DEPTH, STRINGS, ARENA, MEMOS, EVENTS, BLOCKS_READ, SEGMENTS, FRAMES_READ, KEY, SEQUENCES, ITEMS,
-    ANNOTATIONS, REQUESTS, MEMBERS, OBJECTS, PAIRS, DEVICES, LISTS, EVENTS_TAKEN, DETAIL,
-) = range(22)  # fmt: skip
-COUNTERS: Final = 22
+    ANNOTATIONS, REQUESTS, MEMBERS, OBJECTS, ENTRIES, DEVICES, LISTS, EVENTS_TAKEN, ENTRIES_TAKEN, DETAIL,
+) = range(23)  # fmt: skip
+COUNTERS: Final = 23
 
 ODD: Final = -2
-"""In a row of `events`, in place of a value of another type than torch writes there; −1: there is none."""
+"""In a row of `events` or `entries`, in place of a value of another type than torch writes there; −1: there is none."""
 
 FETCHED: Final = -2
 """In place of where a value stands in the memo: it comes from there, so it is whole, and nothing may be added to it."""
 
 BATCH: Final = 1000
 """Items that a pickler appends at once: a longer list comes in pieces of as many, so only such a piece can grow."""
+
+DIGITS: Final = 20
+"""Bytes that an integer of 64 bits takes as text, at most."""
 
 MAX_TEXT: Final = 1 << 24
 """Bytes of a text beyond which a file is refused: names of functions and settings are short."""
@@ -113,16 +126,26 @@ SEGMENT_KEYS: Final = (
 )
 ANNOTATION_KEYS: Final = (NAME, STAGE, DEVICE, TIME_US)
 REQUEST_KEYS: Final = (REAL_SIZE, FRAMES)
+ENTRY_KEYS: Final = (
+    *(RECORD_ID, PG_ID, PROCESS_GROUP, COLLECTIVE_SEQ_ID, SEQ_ID, P2P_SEQ_ID, OP_ID, IS_P2P, PROFILING_NAME),
+    *(INPUT_SIZES, INPUT_DTYPES, OUTPUT_SIZES, OUTPUT_DTYPES, TIME_CREATED_NS, DURATION_MS, TIMEOUT_MS, FRAMES, STATE),
+    *(TIME_DISCOVERED_STARTED_NS, TIME_DISCOVERED_COMPLETED_NS, RETIRED, THREAD_NAME),
+)
+ENTRY_COLUMNS: Final = len(ENTRY_KEYS) + 2
+"""Columns of `entries`: those keys, whether the duration is a float64's bits, and the last key that is not known."""
 
 _BLOCK_COLUMN: Final = _columns(*BLOCK_KEYS)
 _SEGMENT_COLUMN: Final = _columns(*SEGMENT_KEYS)
 _ANNOTATION_COLUMN: Final = _columns(*ANNOTATION_KEYS)
 _REQUEST_COLUMN: Final = _columns(*REQUEST_KEYS)
+_ENTRY_COLUMN: Final = _columns(*ENTRY_KEYS)
 
 _WANTED: Final = np.full(len(KEYS), NUMBER, np.int64)
 """The kind of the value of each key."""
 _WANTED[[ACTION, COMPILE_CONTEXT, USER_METADATA, INTERNAL_METADATA, STATE, SEGMENT_TYPE, NAME, FILENAME, STAGE]] = TEXT
-_WANTED[[POOL_ID, SEGMENT_POOL_ID]] = PAIR
+_WANTED[[PROFILING_NAME, THREAD_NAME]] = TEXT
+_WANTED[[POOL_ID, SEGMENT_POOL_ID]] = NUMBERS
+_WANTED[[PROCESS_GROUP, INPUT_SIZES, INPUT_DTYPES, OUTPUT_SIZES, OUTPUT_DTYPES]] = TEXT_LIST
 _WANTED[[FRAMES, FORWARD_FRAMES, BLOCKS, HISTORY]] = STACK, TEXT_LIST, BLOCK_LIST, REQUEST_LIST
 
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -150,6 +173,52 @@ def _stop(at, position, status, what):  # type: ignore[no-untyped-def]
     at[POSITION] = position
     at[WHAT] = what
     return status
+
+
+@inlined
+def _spelled(arena, place, number):  # type: ignore[no-untyped-def]
+    """Write an integer at `arena[place:]` as text; where it ends there."""
+    rest = np.uint64(number)
+    if number < 0:
+        arena[place] = 45
+        place += 1
+        rest = np.uint64(0) - rest
+    digits = np.int64(1)
+    power = np.uint64(10)
+    while digits < 19 and rest >= power:
+        digits += 1
+        power *= np.uint64(10)
+    for k in range(digits):
+        arena[place + digits - 1 - k] = np.uint8(np.uint64(48) + rest % np.uint64(10))
+        rest //= np.uint64(10)
+    return place + digits
+
+
+@inlined
+def _key_code(number, at, slots, offsets, arena):  # type: ignore[no-untyped-def]
+    """Code of the text of an integer."""
+    start = at[ARENA] + 8
+    if start + DIGITS + 16 > arena.size:
+        return np.int64(-ROOM_ARENA)
+    return intern(arena, start, _spelled(arena, start, number) - start, at, slots, offsets, arena)
+
+
+@inlined
+def _numbers_code(values, first, count, at, slots, offsets, arena):  # type: ignore[no-untyped-def]
+    """Code of the text of a list of integers, spelled at the end of the arena, where it stays if it is new."""
+    start = at[ARENA] + 8
+    if start + (DIGITS + 2) * count + 24 > arena.size:
+        return np.int64(-ROOM_ARENA)
+    arena[start] = 91
+    place = start + 1
+    for k in range(count):
+        if k:
+            arena[place] = 44
+            arena[place + 1] = 32
+            place += 2
+        place = _spelled(arena, place, values[first + k])
+    arena[place] = 93
+    return intern(arena, start, place + 1 - start, at, slots, offsets, arena)
 
 
 @inlined
@@ -223,8 +292,8 @@ def enter_sequences(count, items, ends, slots, key):  # type: ignore[no-untyped-
 @compiled
 def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one state machine, as the tokenizer
     text, limit, at, kinds, values, memos, memo_kinds, memo_values, slots, offsets, arena,
-    events, blocks, segments, annotations, requests, members, devices, lists,
-    frames, frame_slots, pairs, pair_slots, items, ends, sequence_slots,
+    events, blocks, segments, annotations, requests, entries, members, devices, lists,
+    frames, frame_slots, items, ends, sequence_slots,
 ):  # fmt: skip
     """Run the machine over `text[:limit]`, the bytes of the file, with padding behind; from `at[POSITION]` on.
 
@@ -233,11 +302,12 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
         kinds, values, memos: int8, int64, int32 [depth]: the stack; where each value stands in the memo, −1 or FETCHED.
         memo_kinds, memo_values: int8, int32 [memo].
         slots, offsets, arena: the strings, see `intern`.
-        events: int64 [rows, columns], those that the caller has not taken yet: from `at[EVENTS_TAKEN]` on.
+        events, entries: int64 [rows, columns], those that the caller has not taken yet: from `at[EVENTS_TAKEN]`,
+            `at[ENTRIES_TAKEN]` on.
         blocks, segments, annotations, requests, members: int64 [rows, columns].
         devices: int64: for each device the row in `lists` of its events, −1 for none.
         lists: int64 [lists, 2]: the first of the consecutive rows of a list, and how many they are.
-        frames, pairs: int64 [rows, columns], each row once; with slots for their hashes: a power of two of uint64.
+        frames: int64 [rows, columns], each row once; with slots for their hashes: a power of two of uint64.
         items, ends, sequence_slots: int32, int64, uint64: sequences of frames or of texts (~code), each once.
     """
     i = at[POSITION]
@@ -372,19 +442,22 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
             # the kind of the result, by that of the items
             of = kinds[first] if count else NEW_LIST
             for place in range(first + 1, depth):
-                if kinds[place] != of and not (of in (EVENT_LIST, NEW_LIST) and kinds[place] in (EVENT_LIST, NEW_LIST)):
-                    of = OBJECT
-                elif of == NEW_LIST:
+                if of == NEW_LIST and kinds[place] in (EVENT_LIST, NUMBERS):
                     of = kinds[place]
+                elif kinds[place] != of and not (of in (EVENT_LIST, NUMBERS) and kinds[place] == NEW_LIST):
+                    of = OBJECT
             made = OBJECT
             value = np.int64(-1)
-            if of == NUMBER and count == 2:
-                made = PAIR
+            if of == NUMBER and before == NEW_LIST and count <= BATCH:
+                made = NUMBERS
+            elif of == NUMBER and before == NUMBERS:
+                before = OBJECT  # longer than any that is read
+                values[base] = -1
             elif of == FRAME:
                 made = STACK
-            elif of == TEXT:
+            elif of in (TEXT, NUMBERS):
                 made = TEXT_LIST
-            elif of in (EVENT, BLOCK, SEGMENT, ANNOTATION, REQUEST):
+            elif of in (EVENT, BLOCK, SEGMENT, ANNOTATION, REQUEST, ENTRY):
                 made = of + 1
             elif of in (EVENT_LIST, NEW_LIST):
                 made = DEVICE_LIST
@@ -392,16 +465,13 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                 made = before
                 value = values[base] if is_list else np.int64(0)
             elif (is_list and memos[base] == FETCHED) or (
-                before != NEW_LIST and (before != made or before == PAIR or (made == OBJECT and values[base] >= 0))
+                before != NEW_LIST and (before != made or (made == OBJECT and values[base] >= 0))
             ):
                 return _stop(at, i, REFUSED, MIXED)
-            elif made == PAIR:
-                if at[PAIRS] + 1 >= pairs.shape[0] or 2 * (at[PAIRS] + 2) > pair_slots.size:
-                    return _stop(at, i, ROOM, PAIR_ROOM)
-                pairs[at[PAIRS], 0] = values[first]
-                pairs[at[PAIRS], 1] = values[first + 1]
-                value = _row_code(pairs, at[PAIRS], pair_slots, at[KEY])
-                at[PAIRS] += value == at[PAIRS]
+            elif made == NUMBERS:
+                value = _numbers_code(values, first, count, at, slots, offsets, arena)
+                if value < 0:
+                    return _stop(at, i, ROOM, ARENA_ROOM if value == -ROOM_ARENA else STRING_ROOM)
             elif made in (STACK, TEXT_LIST):
                 begin = np.int64(0)
                 old = np.int64(0)
@@ -412,12 +482,17 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                     return _stop(at, i, REFUSED, MIXED)
                 end = at[ITEMS]
                 number = at[SEQUENCES]
+                no_numbers = np.int64(0)
+                if of == NUMBERS:
+                    no_numbers = _numbers_code(values, first, 0, at, slots, offsets, arena)
+                    if no_numbers < 0:
+                        return _stop(at, i, ROOM, ARENA_ROOM if no_numbers == -ROOM_ARENA else STRING_ROOM)
                 if end + old + count > items.size or number + 1 >= ends.size or 2 * (number + 2) > sequence_slots.size:
                     return _stop(at, i, ROOM, SEQUENCE_ROOM)
                 for place in range(old):
                     items[end + place] = items[begin + place]
                 for place in range(count):
-                    entry = values[first + place]
+                    entry = values[first + place] if kinds[first + place] != NEW_LIST else no_numbers
                     items[end + old + place] = np.int32(entry if made == STACK else ~entry)
                 ends[number] = end + old + count
                 value = _sequence_code(items, ends, number, sequence_slots, at[KEY])
@@ -475,6 +550,12 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                 return _stop(at, i, REFUSED, STACK_UNDERFLOW)
             have = np.int64(0)
             for place in range(first, depth, 2):
+                if kinds[place] == NUMBER:  # as in the settings of groups of torch 2.3: a key like any other
+                    code = _key_code(values[place], at, slots, offsets, arena)
+                    if code < 0:
+                        return _stop(at, i, ROOM, ARENA_ROOM if code == -ROOM_ARENA else STRING_ROOM)
+                    kinds[place] = TEXT
+                    values[place] = code
                 if kinds[place] != TEXT:
                     return _stop(at, i, REFUSED, WRONG_TYPE)
                 if values[place] < len(KEYS):
@@ -488,6 +569,8 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                 made = EVENT
             elif have & (np.int64(1) << TOTAL_SIZE):
                 made = SEGMENT
+            elif have & ((np.int64(1) << RECORD_ID) | (np.int64(1) << PROFILING_NAME)):
+                made = ENTRY
             elif have & (np.int64(1) << STATE):
                 made = BLOCK
             elif have & (np.int64(1) << FILENAME):
@@ -509,6 +592,8 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                 table, row, what = annotations, at[ANNOTATIONS], ANNOTATION_ROOM
             elif made == REQUEST:
                 table, row, what = requests, at[REQUESTS], REQUEST_ROOM
+            elif made == ENTRY:
+                table, row, what = entries, at[ENTRIES] - at[ENTRIES_TAKEN], ENTRY_ROOM
             elif made == OBJECT:
                 table, row, what = members, at[MEMBERS], MEMBER_ROOM
             if made == OBJECT:
@@ -546,6 +631,10 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                         column = key - NAME if NAME <= key <= LINE else -1
                     elif made == REQUEST:
                         column = _REQUEST_COLUMN[key] if key < len(KEYS) else -1
+                    elif made == ENTRY:
+                        column = _ENTRY_COLUMN[key] if key < len(KEYS) else -1
+                        if column < 0 and key != THREAD_ID:
+                            table[row, ENTRY_COLUMNS - 1] = key
                     else:
                         column = _ANNOTATION_COLUMN[key] if key < len(KEYS) else -1
                     if column < 0:
@@ -553,8 +642,12 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                     wanted = _WANTED[key]
                     if kind == NONE or (kind == NEW_LIST and wanted != NUMBER and wanted != TEXT):
                         continue
-                    if kind != wanted and not (kind == BOOL and wanted == NUMBER):
-                        if made == EVENT:  # one of many: the others count
+                    if made == ENTRY and kind == DEVICE_LIST and wanted == TEXT_LIST:  # of tensors without dimensions
+                        entry = ~lists[entry, 1] - 1
+                    elif made == ENTRY and kind == REAL and key == DURATION_MS:
+                        table[row, ENTRY_COLUMNS - 2] = 1
+                    elif kind != wanted and not (kind == BOOL and wanted == NUMBER):
+                        if made in (EVENT, ENTRY):  # one of many: the others count
                             table[row, column] = ODD
                             continue
                         at[DETAIL] = key
@@ -564,6 +657,9 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                 if made == EVENT:
                     value = at[EVENTS]
                     at[EVENTS] += 1
+                elif made == ENTRY:
+                    value = at[ENTRIES]
+                    at[ENTRIES] += 1
                 elif made == SEGMENT:
                     at[SEGMENTS] += 1
                 elif made == BLOCK:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.errors import BrokenTraceError
-from kinetoscope.readers.snapshot.json_text import JsonOpcodes
+from kinetoscope.readers.pickled.json_text import JsonOpcodes
 
 VALUES = st.recursive(
     st.none()
@@ -27,7 +27,7 @@ VALUES = st.recursive(
 def loaded(text: bytes, size: int) -> Any:
     """What Python's own machine makes of the opcodes of a text that nobody else wrote."""
     pieces = [text[place : place + size] for place in range(0, len(text), size)]
-    return pickle.loads(b"".join(JsonOpcodes("drawn", pieces)))
+    return pickle.loads(b"".join(JsonOpcodes("drawn", pieces, "a dump")))
 
 
 @given(VALUES, st.booleans(), st.sampled_from([1, 7, 1 << 20]))
@@ -55,7 +55,7 @@ def test_integers_have_up_to_64_bits() -> None:
 def test_long_lists_are_appended_in_batches() -> None:
     values = list(range(2500))
     text = json.dumps([values, []]).encode()
-    opcodes = b"".join(JsonOpcodes("drawn", [text]))
+    opcodes = b"".join(JsonOpcodes("drawn", [text], "a dump"))
     assert pickle.loads(opcodes) == [values, []]
     assert opcodes.count(b"e(") >= 2
 
@@ -65,5 +65,5 @@ def test_long_lists_are_appended_in_batches() -> None:
     ["[1 2]", '{"a" 1}', "[1,,2]", "{1: 2}", "[}", "[01x]", "[-]", "[1.]", '["\\x"]', "nonsense", "[" * 65, "[1e400]"],
 )
 def test_what_is_no_json_is_refused(text: str) -> None:
-    with pytest.raises(BrokenTraceError, match="no JSON of a memory snapshot at byte"):
+    with pytest.raises(BrokenTraceError, match="no JSON of a dump at byte"):
         loaded(text.encode() + b" ", 1 << 20)
