@@ -52,9 +52,7 @@ HOSTS: Final = Schema(
     Column("world", pl.Int64, "Ranks of the job, as this rank knows; null where unknown."),
     Column("last_time", pl.Int64, "The last time that its records know, ns since 1970."),
     Column("written", pl.Int64, "When they were written, ns since 1970; null where unknown."),
-    Column(
-        "activity", pl.String, "What its host did then, such as data loading or checkpoint; null where unknown."
-    ),
+    Column("activity", pl.String, "What its host did then, such as data loading or checkpoint; null where unknown."),
     Column("line", pl.String, "The user's line where its host was then; null without a stack of the host."),
     Column("stack", pl.String, "Frames of its main thread then, outermost first; null without."),
     Column("ended", pl.String, "How it ended, where something says: killed by signal 9, exit code 1, out of memory."),

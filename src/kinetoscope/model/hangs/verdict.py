@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import polars as pl
+
+from kinetoscope.model.hangs.evidence import HangEvidence, Reason, evidence
+from kinetoscope.model.hangs.hosts import host_cause
+from kinetoscope.model.hangs.reasons import merged, reason
+from kinetoscope.model.hangs.standing import CLOCKS
+from kinetoscope.model.hangs.waits import ends
 
 Cause = Literal[
     "no hang",
@@ -88,9 +96,90 @@ class Verdict:
 def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> tuple[Verdict, ...]:
     """Why the job does not go on, the first cause first; never empty.
 
+    The laws are in decision 101.
+
     Args:
         calls: of all ranks, as `records.CALLS`.
         groups: as `records.GROUPS`.
         hosts: as `records.HOSTS`.
     """
-    raise NotImplementedError
+    job = evidence(calls, groups, hosts)
+    made = [(reason(job, end), end) for end in ends(job.at, job.broken)]
+    if job.moves:
+        made = [(each, end) for each, end in made if each.cause == "slow rank" or each.certainty == "sure"]
+    told = [_verdict(job, calls, each, waiting) for each, waiting in merged(made)]
+    return tuple(sorted(told, key=_first)) or (_no_hang(job),)
+
+
+def _first(verdict: Verdict) -> tuple[bool, int, int]:
+    """Order: what records show before what a missing record may mean, then by the ranks that wait."""
+    is_guess = verdict.certainty == "guess" and verdict.cause in ("rank ended", "missing rank")
+    return is_guess, -len(verdict.waiting), CAUSES.index(verdict.cause)
+
+
+def _no_hang(job: HangEvidence) -> Verdict:
+    """Nobody waits for what does not come."""
+    if not job.at.recorded:
+        return Verdict("unknown", "guess")
+    causes = {rank: host_cause(job.at.hosts.get(rank)) for rank in job.at.ranks if job.pace.stands(rank)}
+    busy = {rank: cause for rank, cause in causes.items() if cause is not None}
+    if busy and job.moves is False:
+        cause = min(busy.values(), key=CAUSES.index)
+        ranks = tuple(rank for rank, each in busy.items() if each == cause)
+        return Verdict(cause, "likely", ranks, line=_line_of(job, ranks))
+    return Verdict("no hang", "likely")
+
+
+def _verdict(job: HangEvidence, calls: pl.DataFrame, why: Reason, waiting: tuple[int, ...]) -> Verdict:
+    """A reason, with the calls that show it."""
+    rows = [row for each in job.there(why.node).values() for row in each] if why.node in job.at.came else []
+    rows += [] if why.row is None else [dict(why.row)]
+    last = calls.with_row_index("row").filter(pl.col("rank").is_in(why.ranks))
+    last = last.filter(pl.col("order") == pl.col("order").max().over("rank"))
+    first = next((row for row in rows if row["rank"] not in why.ranks), rows[0] if rows else None)
+    shown = {*last["row"], *(row["row"] for row in rows)}
+    seq = why.node[1] if why.node is not None else first["seq"] if first else None
+    return Verdict(
+        why.cause,
+        why.certainty,
+        why.ranks,
+        tuple(rank for rank in waiting if rank not in why.ranks),
+        job.at.groups[why.node[0]].key if why.node is not None else first["group"] if first else "",
+        seq,
+        first["name"] if first else "",
+        _line_of(job, why.ranks),
+        _common(row["line"] for row in rows if row["rank"] not in why.ranks),
+        _waited(job, rows),
+        max((row["timeout"] for row in rows if row["timeout"] is not None), default=None),
+        why.differs,
+        why.cycle,
+        calls[sorted(shown)],
+    )
+
+
+def _line_of(job: HangEvidence, ranks: Iterable[int]) -> str:
+    """The line where ranks are: of the host, else of the call they are at, else of their last one."""
+    hosts = [job.at.hosts[rank]["line"] for rank in ranks if rank in job.at.hosts]
+    if common := _common(hosts):
+        return common
+    if common := _common(job.at.at[rank][0]["line"] for rank in ranks if rank in job.at.at):
+        return common
+    last = job.calls.filter(pl.col("rank").is_in([*ranks])).sort("order").group_by("rank").agg(pl.col("line").last())
+    return _common(last["line"])
+
+
+def _common(lines: Iterable[str | None]) -> str:
+    counts = Counter(line for line in lines if line)
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+def _waited(job: HangEvidence, rows: Iterable[Mapping[str, Any]]) -> int | None:
+    """How long one of some calls has waited by its own clock, else by that of others if they are far apart, ns."""
+    open_ = [row for row in rows if row["state"] != "completed"]
+    own = {rank: host["written"] for rank, host in job.at.hosts.items() if host["written"] is not None}
+    waited = [own[row["rank"]] - row["created"] for row in open_ if row["rank"] in own]
+    if waited or not open_:
+        return max(waited, default=None)
+    last = max((host["last_time"] or 0 for host in job.at.hosts.values()), default=0)
+    longest = last - min(row["created"] for row in open_)
+    return longest if longest >= CLOCKS else None

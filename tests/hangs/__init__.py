@@ -1,0 +1,1 @@
+"""Jobs that hang, and some that do not, with known causes: `python -m tests.hangs` shows what the verdict says about them."""
