@@ -77,6 +77,8 @@ def test_groups_of_one_name_are_told_apart_by_their_members() -> None:
         [host(rank, 4) for rank in range(4)],
     )
     assert kinetoscope.collective_states(drawn_job(known)).frame.get_column("behind").to_list() == [0] * 4
+    about = Verdict("rank ended", "sure", (3,), (0, 1, 2), "nccl:5", 10)
+    assert [row["members"] for row in rows_of((about,), known[1], known[2])] == ["2-3"]
 
 
 def test_a_verdict_is_a_row() -> None:

@@ -142,7 +142,7 @@ def test_ranks_that_are_alike_share_a_row(ranks: int) -> None:
     assert {(cell["row"], cell["number"]) for cell in cells if cell["state"] == "never reached"} == {
         ("rank 3", "1,204"), ("rank 3", "300"), ("0-2 · 3 ranks", "300"),
     }  # fmt: skip
-    assert one(page, TableBlock, "Each rank").filter == f"group:eq:{TENSOR}"
+    assert one(page, TableBlock, "Each rank").filter == f"team:eq:{TENSOR} of ranks 0-3"
     assert one(page, CodeBlock).text.startswith(" loader")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,7 +64,7 @@ def test_many_ranks_fit_on_a_screen(at: Tab, hangs: Served) -> None:
     began = time.perf_counter()
     at.page.goto(f"{at.address}/#/{hangs.run('many')}/hang")
     picture(at).wait_for(timeout=120_000)
-    print(f"the picture of 1,024 ranks is there after {time.perf_counter() - began:.1f} s")  # noqa: T201 - a measurement
+    print(f"the picture of 1,024 ranks is there after {time.perf_counter() - began:.1f} s")
     at.settle()
     box = picture(at).bounding_box()
     assert box["height"] < 720

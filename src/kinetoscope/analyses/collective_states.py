@@ -17,6 +17,7 @@ from kinetoscope.schema import Column, Schema
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank."),
     Column("group", pl.String, "Process group: backend, name and description."),
+    Column("team", pl.String, "The group and its ranks: what tells groups of one name apart."),
     Column("ranks", pl.Int64, "How many members it has; null where nothing says."),
     Column("called", pl.Int64, "Number of the last collective that the rank has called there."),
     Column("done", pl.Int64, "Number of the last collective that is done there on this rank."),

@@ -12,7 +12,7 @@ from kinetoscope.model.answer import Partial
 from kinetoscope.model.hangs.of_job import both, is_of_hang, packed, unpacked
 from kinetoscope.model.hangs.of_trace import records_of
 from kinetoscope.model.hangs.remedies import REMEDIES
-from kinetoscope.model.hangs.states import name_of_group
+from kinetoscope.model.hangs.states import name_of_group, teams
 from kinetoscope.model.hangs.verdict import Verdict, verdicts
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed
@@ -33,6 +33,7 @@ RESULT = Schema(
     Column("group", pl.String, "Process group: backend, name and description; null where it is about none."),
     Column("group_name", pl.String, "What people call it: its description, else its name."),
     Column("members", pl.String, "Ranks of the group; null where nothing says."),
+    Column("team", pl.String, "The group and its ranks, as in `collective_states`."),
     Column("seq", pl.Int64, "Number of the collective, or of the send, in its group."),
     Column("name", pl.String, "What it is, such as all_reduce; by verdict that of the ranks that wait."),
     Column("line", pl.String, "The line where the ranks of the cause are, or last were; null without stacks."),
@@ -153,14 +154,25 @@ def rows_of(of_verdicts: Sequence[Verdict], groups: pl.DataFrame, hosts: pl.Data
 
 
 def _of_group(of: Verdict, groups: pl.DataFrame) -> Row:
-    """The group, its name, and its members: of several groups of one name that of the ranks of the verdict."""
+    """The group, its name, and its members: of several groups of one name that with the ranks of the verdict."""
     if not of.group:
         return {}
-    here = groups.filter(group=of.group)
-    ours = here.filter(pl.col("rank").is_in([*of.waiting, *of.ranks]))
-    row = next((ours if ours.height else here).iter_rows(named=True), {"desc": None, "ranks": None})
-    name = name_of_group(of.group, row["desc"])
-    return {"group": of.group, "group_name": name, "members": _listed(row["ranks"] or ())}
+    here = teams(groups.filter(group=of.group))
+    shown = () if of.shows is None else of.shows.filter(group=of.group, seq=of.seq).get_column("rank")
+    ours = (_with_rank(here, rank) for rank in (*of.ranks, *shown))
+    rows = next((each for each in ours if each.height), here)
+    row = next(rows.iter_rows(named=True), dict.fromkeys(here.columns))
+    return {
+        "group": of.group,
+        "group_name": name_of_group(of.group, row["desc"]),
+        "members": row["members"],
+        "team": row["team"],
+    }
+
+
+def _with_rank(teams_of_name: pl.DataFrame, rank: int) -> pl.DataFrame:
+    """The groups that a rank is in, or says that it is in."""
+    return teams_of_name.filter((pl.col("rank") == rank) | pl.col("ranks").list.contains(rank))
 
 
 def _calls(of: Verdict, about: Row, hosts: pl.DataFrame) -> Iterator[Row]:

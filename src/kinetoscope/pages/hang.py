@@ -103,10 +103,10 @@ def _blocks(hang: Result, of_ranks: Result, records: Records) -> Iterator[Block]
     yield TableBlock("Verdicts", "hang", columns=columns)
     if hang.frame.get_column("calls").sum():
         yield TableBlock("The calls that show it", "hang", {"by": "call"}, columns=_CALLS)
-    group = hang.frame.get_column("group")[0]
+    team = hang.frame.get_column("team")[0]
     shown = with_values(of_ranks.frame, _STATES, always=("rank", "state"))
-    here = f"group:eq:{group}" if group else ""
-    title = "Each rank in that group" if group else "Each rank in each group"
+    here = f"team:eq:{team}" if team else ""
+    title = "Each rank in that group" if team else "Each rank in each group"
     yield TableBlock(title, "collective_states", columns=shown, filter=here)
     yield from _hosts(records[2])
 

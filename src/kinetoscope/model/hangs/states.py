@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.model.hangs.records import HOSTS
+from kinetoscope.model.trace.text import listed
 
 COMPLETED, STARTED, SCHEDULED, NEVER, NO_RECORDS = (
     "completed",
@@ -29,10 +30,16 @@ def name_of_group(key: str, description: str | None) -> str:
 
 
 def teams(groups: pl.DataFrame) -> pl.DataFrame:
-    """Groups with `team`, which tells those of one name apart by members, and `furthest`, the last collective of it."""
-    members = pl.col("ranks").cast(pl.List(pl.String)).list.join(",").fill_null("")
-    rows = groups.with_columns(team=pl.concat_str("group", members, separator=" of "))
+    """Groups with `members` as text, `team`, which tells those of one name apart by them, and `furthest` of it."""
+    texts = {ranks: listed(ranks, _RUNS) for ranks in map(tuple, groups.get_column("ranks").drop_nulls().to_list())}
+    members = [None if ranks is None else texts[tuple(ranks)] for ranks in groups.get_column("ranks").to_list()]
+    rows = groups.with_columns(pl.Series("members", members, dtype=pl.String))
+    rows = rows.with_columns(team=pl.concat_str("group", "members", separator=" of ranks ", ignore_nulls=True))
     return rows.with_columns(furthest=pl.col("called").max().over("team"))
+
+
+_RUNS: Final = 64
+"""Runs of ranks in a text."""
 
 
 def states(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
@@ -82,7 +89,9 @@ def _absent(rows: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
     """Ranks that have left nothing: in each group that is known to have them, else once."""
     here = hosts.get_column("rank").implode()
     groups = rows.unique("team", keep="first", maintain_order=True).drop_nulls("ranks")
-    of_group = groups.select("group", "desc", "backend", "ranks", "team", "furthest", rank="ranks").explode("rank")
+    of_group = groups.select("group", "desc", "backend", "ranks", "members", "team", "furthest", rank="ranks").explode(
+        "rank"
+    )
     of_group = of_group.filter(~pl.col("rank").is_in(here)).with_columns(state=pl.lit(NO_RECORDS))
     world = max((each for each in hosts.get_column("world") if each is not None), default=0)
     named = {*hosts.get_column("rank"), *of_group.get_column("rank")}
