@@ -7,8 +7,7 @@ import polars as pl
 from kinetoscope.analyses.hang import NOTHING_RECORDED
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import both, is_of_hang, packed, unpacked
-from kinetoscope.model.hangs.of_trace import records_of
+from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked
 from kinetoscope.model.hangs.states import states
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
@@ -55,7 +54,7 @@ def collective_states(trace: Trace, select: Selection) -> Partial:
     selected.
     """
     del select
-    return Partial(packed(*records_of(trace)))
+    return Partial(packed_records(trace))
 
 
 def finish(frame: pl.DataFrame) -> Partial:

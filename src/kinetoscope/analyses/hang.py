@@ -9,8 +9,7 @@ import polars as pl
 
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import both, is_of_hang, packed, unpacked
-from kinetoscope.model.hangs.of_trace import records_of
+from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.hangs.states import name_of_group, teams
 from kinetoscope.model.hangs.verdict import Verdict, verdicts
@@ -86,7 +85,7 @@ def hang(trace: Trace, select: Selection) -> Partial:
     nothing is selected.
     """
     del select
-    return Partial(packed(*records_of(trace)))
+    return Partial(packed_records(trace))
 
 
 def finish(

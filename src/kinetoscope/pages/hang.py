@@ -10,8 +10,7 @@ import polars as pl
 from kinetoscope.analyses import asked
 from kinetoscope.model.analysis import Analysis, Question
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import PACKED, Records, both, packed, unpacked
-from kinetoscope.model.hangs.of_trace import records_of
+from kinetoscope.model.hangs.of_job import PACKED, Records, both, packed_records, unpacked
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
@@ -62,7 +61,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
 
 def _records(trace: Trace, select: Selection) -> Partial:
     del select
-    return Partial(packed(*records_of(trace)))
+    return Partial(packed_records(trace))
 
 
 def _answered(question: Question, records: Result) -> Result:

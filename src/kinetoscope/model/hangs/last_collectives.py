@@ -56,42 +56,60 @@ class Section:
     group_of_rank: Mapping[int, str]
 
 
+Row = Mapping[str, Any]
+
+Team = Sequence[Row]
+"""Rows of `states` of the ranks of a group."""
+
+
 def sections(frame: pl.DataFrame, calls: pl.DataFrame) -> tuple[list[Section], int]:
     """Columns of groups, those first in which something waits, as many as there is room for; how many are left out.
 
     Sends and receives of a group have columns of their own if one is not done, or the group has nothing else.
     """
-    of_group = frame.drop_nulls("group").sort("team", "rank")
-    teams = [rows for _, rows in of_group.group_by("team", maintain_order=True)]
-    names = [name_of_group(*rows.select("group", "desc").row(0)) for rows in teams]
-    if len(set(names)) > _NAMES:  # each has a number of its own
-        names = [_NUMBER.sub("", name) or name for name in names]
-    open_calls, pairs = _open_calls(calls), _pairs(calls)
-    by_name: dict[str, list[pl.DataFrame]] = {}
-    for name, rows in zip(names, teams, strict=True):
-        if rows.get_column("furthest").count():
-            by_name.setdefault(name, []).append(rows)
-    of_pairs: dict[str, dict[int, list[str]]] = {}
-    for name, rows in zip(names, teams, strict=True):
-        of_rank = {rank: pairs[rank, group] for rank, group in rows.select(*_OF_CALLS).rows() if (rank, group) in pairs}
-        if any(state != COMPLETED for of in of_rank.values() for state in of) or name not in by_name:
-            of_pairs.setdefault(f"{name}: sends", {}).update(of_rank)
+    by_name = _teams_by_name(frame)
+    collectives = {name: [team for team in teams if team[0]["furthest"] is not None] for name, teams in by_name.items()}
+    pairs, of_pairs = _pairs(calls), {}
+    for name, teams in by_name.items():
+        keys = [(row["rank"], row["group"]) for team in teams for row in team]
+        of_rank = {rank: pairs[rank, group] for rank, group in keys if (rank, group) in pairs}
+        if of_rank and (not collectives[name] or _is_open(of_rank)):
+            of_pairs[f"{name}: sends"] = of_rank
     waits = {
-        name: any((rows.get_column("state") != COMPLETED).any() for rows in members)
-        for name, members in by_name.items()
-    } | {
-        name: any(state != COMPLETED for of in ranks.values() for state in of)
-        for name, ranks in of_pairs.items()
-        if ranks
-    }
+        name: any(row["state"] != COMPLETED for team in teams for row in team)
+        for name, teams in collectives.items()
+        if teams
+    } | {name: _is_open(of_rank) for name, of_rank in of_pairs.items()}
     order = sorted(waits, key=lambda name: not waits[name])
     width = max(min(_COLUMNS // max(len(order), 1), _MOST), _LEAST)
     drawn = order[: _COLUMNS // width]
+    open_calls = _open_calls(calls)
     made = [
-        _section(name, by_name[name], open_calls, width) if name in by_name else _of_pairs(name, of_pairs[name], width)
+        _of_pairs(name, of_pairs[name], width)
+        if name in of_pairs
+        else _section(name, collectives[name], open_calls, width)
         for name in drawn
     ]
     return made, len(order) - len(drawn)
+
+
+def _teams_by_name(frame: pl.DataFrame) -> dict[str, list[Team]]:
+    """The groups by name; where there are many names, by what is left without numbers."""
+    needed = ("rank", "group", "desc", "team", "state", "called", "done", "furthest")
+    teams: dict[str, list[Row]] = {}
+    for row in frame.drop_nulls("group").sort("team", "rank").select(needed).iter_rows(named=True):
+        teams.setdefault(row["team"], []).append(row)
+    names = [name_of_group(team[0]["group"], team[0]["desc"]) for team in teams.values()]
+    if len(set(names)) > _NAMES:  # each has a number of its own
+        names = [_NUMBER.sub("", name) or name for name in names]
+    by_name: dict[str, list[Team]] = {}
+    for name, team in zip(names, teams.values(), strict=True):
+        by_name.setdefault(name, []).append(team)
+    return by_name
+
+
+def _is_open(of_rank: Mapping[int, Sequence[str]]) -> bool:
+    return any(state != COMPLETED for of in of_rank.values() for state in of)
 
 
 def _pairs(calls: pl.DataFrame) -> dict[tuple[int, str], list[str]]:
@@ -122,16 +140,16 @@ def _open_calls(calls: pl.DataFrame) -> OpenCalls:
     return made
 
 
-def _section(name: str, teams: Sequence[pl.DataFrame], open_calls: OpenCalls, width: int) -> Section:
+def _section(name: str, teams: Sequence[Team], open_calls: OpenCalls, width: int) -> Section:
     """Columns around the first collective of each group that is not done everywhere; a rank has its worst group."""
-    opens = [_first_open(rows) for rows in teams]
+    opens = [_first_open(team) for team in teams]
     after = max((last - at for at, last in opens), default=0)
     before = width - 1 - max(min(after, width - 1 - _DONE_COLUMNS), 0)
     of_rank: dict[int, Sequence[str]] = {}
     group_of_rank: dict[int, str] = {}
     worst: dict[int, int] = {}
-    for rows, (at, _) in zip(teams, opens, strict=True):
-        for row in rows.iter_rows(named=True):
+    for team, (at, _) in zip(teams, opens, strict=True):
+        for row in team:
             states_of = [_state(row, seq, open_calls) for seq in range(at - before, at - before + width)]
             place = min((_URGENCY[each] for each in states_of if each != NO_MEMBER), default=len(_URGENCY))
             if place < worst.get(row["rank"], len(_URGENCY) + 1):
@@ -146,15 +164,14 @@ def _section(name: str, teams: Sequence[pl.DataFrame], open_calls: OpenCalls, wi
     return Section(name, title, heads, of_rank, group_of_rank)
 
 
-def _first_open(rows: pl.DataFrame) -> tuple[int, int]:
+def _first_open(team: Team) -> tuple[int, int]:
     """The first collective of a group that is not done on all ranks that are known, and the last of all."""
-    last = rows.get_column("furthest").max()
-    furthest = last if isinstance(last, int) else 0
-    done = rows.filter(pl.col("state") != NO_RECORDS).get_column("done").fill_null(-1).min()
-    return (done + 1 if isinstance(done, int) and done < furthest else furthest), furthest
+    furthest: int = team[0]["furthest"]
+    done = min((-1 if row["done"] is None else row["done"] for row in team if row["state"] != NO_RECORDS), default=-1)
+    return min(done + 1, furthest), furthest
 
 
-def _state(row: Mapping[str, Any], seq: int, open_calls: OpenCalls) -> str:
+def _state(row: Row, seq: int, open_calls: OpenCalls) -> str:
     """The state of a rank in the collective of a number; blank where nobody has called it."""
     furthest = row["furthest"]
     if furthest is None or seq < 0 or seq > furthest:

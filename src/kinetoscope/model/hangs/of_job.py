@@ -6,7 +6,10 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.model.hangs.of_trace import records_of
 from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
 _TABLES: Final = {"calls": CALLS, "groups": GROUPS, "hosts": HOSTS}
@@ -28,6 +31,12 @@ def packed(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> pl
     frames = zip(_TABLES, (calls, groups, hosts), strict=True)
     labelled = [frame.with_columns(pl.lit(name).alias("table")) for name, frame in frames]
     return pl.concat([_NO_ROWS, *labelled], how="diagonal")
+
+
+@derived
+def packed_records(trace: Trace) -> pl.DataFrame:
+    """The answer of a rank to each question about a hang: all that is known of it."""
+    return packed(*records_of(trace))
 
 
 def both(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
