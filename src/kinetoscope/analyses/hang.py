@@ -121,8 +121,7 @@ Row = dict[str, Any]
 
 def rows_of(of_verdicts: Sequence[Verdict], groups: pl.DataFrame, hosts: pl.DataFrame) -> Iterator[Row]:
     """A row for each verdict, with what is known of the groups and the hosts that it is about."""
-    known, worlds = hosts.get_column("rank"), hosts.get_column("world").drop_nulls()
-    world = max([*worlds, *(rank + 1 for rank in known)], default=None)
+    known, world = hosts.get_column("rank"), _world(hosts)
     for number, each in enumerate(of_verdicts, 1):
         first = min(each.ranks, default=None)
         host = hosts.filter(rank=first).row(0, named=True) if first in known else {}
@@ -143,13 +142,23 @@ def rows_of(of_verdicts: Sequence[Verdict], groups: pl.DataFrame, hosts: pl.Data
             "timeout": each.timeout,
             "activity": host.get("activity"),
             "ended": host.get("ended"),
-            "differs": "; ".join(f"{value} on {_on(ranks)}" for value, ranks in each.differs.items()) or None,
+            "differs": _differs(each),
             "waits": "; ".join(_wait(*wait, groups) for wait in each.cycle) or None,
             "calls": 0 if each.shows is None else each.shows.height,
             "remedy": REMEDIES[each.cause].what,
             "recorded": len(known),
             "world": world,
         }
+
+
+def _differs(of: Verdict) -> str | None:
+    return "; ".join(f"{value} on {_on(ranks)}" for value, ranks in of.differs.items()) or None
+
+
+def _world(hosts: pl.DataFrame) -> int | None:
+    """Ranks of the job, as far as the records know."""
+    counts = [*hosts.get_column("world").drop_nulls(), *(rank + 1 for rank in hosts.get_column("rank"))]
+    return max(counts, default=None)
 
 
 def _of_group(of: Verdict, groups: pl.DataFrame) -> Row:

@@ -68,29 +68,47 @@ def sections(frame: pl.DataFrame, calls: pl.DataFrame) -> tuple[list[Section], i
     Sends and receives of a group have columns of their own if one is not done, or the group has nothing else.
     """
     by_name = _teams_by_name(frame)
-    collectives = {name: [team for team in teams if team[0]["furthest"] is not None] for name, teams in by_name.items()}
-    pairs, of_pairs = _pairs(calls), {}
+    collectives = {name: _with_collectives(teams) for name, teams in by_name.items()}
+    pairs = _shown_pairs(by_name, collectives, _pairs(calls))
+    waits = {name: _waits(teams) for name, teams in collectives.items() if teams}
+    waits |= {name: _is_open(of_rank) for name, of_rank in pairs.items()}
+    order = sorted(waits, key=lambda name: not waits[name])
+    width = max(min(_COLUMNS // max(len(order), 1), _MOST), _LEAST)
+    open_calls = _open_calls(calls)
+
+    def made(name: str) -> Section:
+        return (
+            _of_pairs(name, pairs[name], width)
+            if name in pairs
+            else _section(name, collectives[name], open_calls, width)
+        )
+
+    drawn = order[: _COLUMNS // width]
+    return [made(name) for name in drawn], len(order) - len(drawn)
+
+
+def _with_collectives(teams: Sequence[Team]) -> list[Team]:
+    return [team for team in teams if team[0]["furthest"] is not None]
+
+
+def _waits(teams: Sequence[Team]) -> bool:
+    return any(row["state"] != COMPLETED for team in teams for row in team)
+
+
+StatesOfPairs = dict[tuple[int, str], list[str]]
+
+
+def _shown_pairs(
+    by_name: Mapping[str, Sequence[Team]], collectives: Mapping[str, Sequence[Team]], pairs: StatesOfPairs
+) -> dict[str, dict[int, list[str]]]:
+    """Sends and receives that have columns, by name of the group and by rank."""
+    shown = {}
     for name, teams in by_name.items():
         keys = [(row["rank"], row["group"]) for team in teams for row in team]
         of_rank = {rank: pairs[rank, group] for rank, group in keys if (rank, group) in pairs}
         if of_rank and (not collectives[name] or _is_open(of_rank)):
-            of_pairs[f"{name}: sends"] = of_rank
-    waits = {
-        name: any(row["state"] != COMPLETED for team in teams for row in team)
-        for name, teams in collectives.items()
-        if teams
-    } | {name: _is_open(of_rank) for name, of_rank in of_pairs.items()}
-    order = sorted(waits, key=lambda name: not waits[name])
-    width = max(min(_COLUMNS // max(len(order), 1), _MOST), _LEAST)
-    drawn = order[: _COLUMNS // width]
-    open_calls = _open_calls(calls)
-    made = [
-        _of_pairs(name, of_pairs[name], width)
-        if name in of_pairs
-        else _section(name, collectives[name], open_calls, width)
-        for name in drawn
-    ]
-    return made, len(order) - len(drawn)
+            shown[f"{name}: sends"] = of_rank
+    return shown
 
 
 def _teams_by_name(frame: pl.DataFrame) -> dict[str, list[Team]]:
@@ -112,7 +130,7 @@ def _is_open(of_rank: Mapping[int, Sequence[str]]) -> bool:
     return any(state != COMPLETED for of in of_rank.values() for state in of)
 
 
-def _pairs(calls: pl.DataFrame) -> dict[tuple[int, str], list[str]]:
+def _pairs(calls: pl.DataFrame) -> StatesOfPairs:
     """States of sends and receives by rank and group, in order."""
     ordered = calls.filter("is_p2p").sort("rank", "order").group_by(_OF_CALLS, maintain_order=True)
     return {(rank, group): states_of for rank, group, states_of in ordered.agg("state").iter_rows()}
@@ -147,21 +165,26 @@ def _section(name: str, teams: Sequence[Team], open_calls: OpenCalls, width: int
     before = width - 1 - max(min(after, width - 1 - _DONE_COLUMNS), 0)
     of_rank: dict[int, Sequence[str]] = {}
     group_of_rank: dict[int, str] = {}
-    worst: dict[int, int] = {}
     for team, (at, _) in zip(teams, opens, strict=True):
         for row in team:
+            rank = row["rank"]
             states_of = [_state(row, seq, open_calls) for seq in range(at - before, at - before + width)]
-            place = min((_URGENCY[each] for each in states_of if each != NO_MEMBER), default=len(_URGENCY))
-            if place < worst.get(row["rank"], len(_URGENCY) + 1):
-                worst[row["rank"]], of_rank[row["rank"]] = place, states_of
-                group_of_rank[row["rank"]] = row["group"]
-    first = opens[0][0]
-    if all(at == first for at, _ in opens):
-        heads = [f"{seq:,}" if seq >= 0 else "" for seq in range(first - before, first - before + width)]
-    else:
-        heads = [f"{by:+d}" if by else OPEN for by in range(-before, width - before)]
+            if rank not in of_rank or urgency(states_of) < urgency(of_rank[rank]):
+                of_rank[rank], group_of_rank[rank] = states_of, row["group"]
     title = f"{name} · {len(teams):,} groups" if len(teams) > 1 else name
-    return Section(name, title, heads, of_rank, group_of_rank)
+    return Section(name, title, _heads([at for at, _ in opens], before, width), of_rank, group_of_rank)
+
+
+def _heads(opens: Sequence[int], before: int, width: int) -> list[str]:
+    """Numbers of collectives; where groups differ in them, how far they are from the first that is not done."""
+    if len(set(opens)) > 1:
+        return [f"{by:+d}" if by else OPEN for by in range(-before, width - before)]
+    return [f"{seq:,}" if seq >= 0 else "" for seq in range(opens[0] - before, opens[0] - before + width)]
+
+
+def urgency(states_of: Sequence[str]) -> int:
+    """The place in `STATES` of the state that matters most; beyond them where there is none."""
+    return min((_URGENCY[each] for each in states_of if each != NO_MEMBER), default=len(_URGENCY))
 
 
 def _first_open(team: Team) -> tuple[int, int]:

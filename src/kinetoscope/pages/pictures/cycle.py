@@ -36,16 +36,7 @@ _WORDS_CELLS: Final = 28
 def cycle_picture(waits: Sequence[tuple[int, str, int]]) -> ChartBlock:
     """Ranks on a circle, each with an arrow to the next, for which it waits: rank, words of where, rank."""
     drawn = waits[:_NODES]
-    turn = 2 * math.pi / len(drawn)
-    begin = -math.pi / 2 if len(drawn) == 2 else 0.0
-    nodes: list[dict[str, Any]] = [
-        {
-            "x": _WIDER * _RADIUS * math.sin(begin + turn * place),
-            "y": _RADIUS * math.cos(begin + turn * place),
-            "label": f"rank {rank}",
-        }
-        for place, (rank, _, _) in enumerate(drawn)
-    ]
+    nodes = _nodes([rank for rank, _, _ in drawn])
     arrows = [
         _arrow(one, other, brief(printable(words), _WORDS_CELLS), apart=_APART * (len(drawn) == 2))
         for one, other, (_, words, _) in zip(nodes, [*nodes[1:], nodes[0]], drawn, strict=True)
@@ -93,6 +84,16 @@ def cycle_picture(waits: Sequence[tuple[int, str, int]]) -> ChartBlock:
         note = say("The first {drawn} of {every} ranks of the cycle.", drawn=count, every=every)
     sketch = [Sketch(f"rank {rank}", f"waits in {where} for rank {other}", "waiting") for rank, where, other in drawn]
     return ChartBlock("They wait for each other in a cycle", spec, sketch=sketch, note=note)
+
+
+def _nodes(ranks: Sequence[int]) -> list[dict[str, Any]]:
+    """Places on the circle, clockwise from above; of two, beside each other."""
+    turn, begin = 2 * math.pi / len(ranks), -math.pi / 2 if len(ranks) == 2 else 0.0
+    angles = [begin + turn * place for place in range(len(ranks))]
+    return [
+        {"x": _WIDER * _RADIUS * math.sin(angle), "y": _RADIUS * math.cos(angle), "label": f"rank {rank}"}
+        for angle, rank in zip(angles, ranks, strict=True)
+    ]
 
 
 def _arrow(one: Mapping[str, Any], other: Mapping[str, Any], words: str, *, apart: float) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.model.hangs.last_collectives import NO_MEMBER, OPEN, Section
+from kinetoscope.model.hangs.last_collectives import NO_MEMBER, OPEN, Section, urgency
 from kinetoscope.model.hangs.last_collectives import sections as sections_of
-from kinetoscope.model.hangs.states import COMPLETED, NEVER, NO_RECORDS, SCHEDULED, STARTED, states
+from kinetoscope.model.hangs.states import COMPLETED, NEVER, NO_RECORDS, SCHEDULED, STARTED, STATES, states
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.pages.blocks import ChartBlock, Sketch
 from kinetoscope.views.charts.chart import keyed, tooltip, vega_lite
@@ -25,8 +25,6 @@ _LOOKS: Final = {
     COMPLETED: ("idle", "●"),
 }
 """Kind whose colour a state has, and its glyph where there is text alone; what matters most first."""
-
-_URGENCY: Final = {state: place for place, state in enumerate(_LOOKS)}
 
 _KEY: Final = ", ".join(f"{glyph} {state}" for state, (_, glyph) in _LOOKS.items())
 
@@ -95,7 +93,7 @@ def _rows(ranks: Sequence[int], sections: Sequence[Section], chosen: Collection[
 
 
 def _worst(row: Sequence[Sequence[str]]) -> int:
-    return min((_URGENCY[state] for of in row for state in of if state != NO_MEMBER), default=len(_URGENCY))
+    return min(map(urgency, row))
 
 
 def _label(members: Sequence[int]) -> str:
@@ -114,7 +112,7 @@ def _text_head(section: Section) -> str:
 def _sketch(members: Sequence[int], row: Sequence[Sequence[str]], sections: Sequence[Section]) -> Sketch:
     marks = ["".join(_LOOKS[each][1] if each in _LOOKS else "·" for each in of) for of in row]
     worst = _worst(row)
-    kind = next((kind for place, (kind, _) in enumerate(_LOOKS.values()) if place == worst), "idle")
+    kind = "idle" if worst == len(STATES) else _LOOKS[STATES[worst]][0]
     first, *others = [padded(each, len(section.heads)) for each, section in zip(marks, sections, strict=True)]
     return Sketch(_label(members), first, kind, more=others)
 
@@ -126,17 +124,7 @@ def _spec(rows: Lines, sections: Sequence[Section]) -> dict[str, Any]:
         starts.append(at)
         at += len(section.heads) + 0.6
     marks = list(_cells(rows, sections, starts))
-    roomy = sum(len(each.heads) for each in sections) <= _ROOMY
-    heads = [
-        {"x": start + place + 0.5, "text": head}
-        for section, start in zip(sections, starts, strict=True)
-        for place, head in enumerate(section.heads)
-        if roomy or head == OPEN or place in (0, len(section.heads) - 1)
-    ]
-    titles = [
-        {"x": start, "text": brief(printable(each.title), _TITLE_CELLS // len(sections))}
-        for each, start in zip(sections, starts, strict=True)
-    ]
+    heads, titles = _heads(sections, starts)
     x = {"type": "quantitative", "axis": None, "scale": {"domain": [0, at - 0.6], "nice": False}}
     ink = colour("host")
     text = {"type": "text", "fontSize": 10, "color": ink, "baseline": "bottom"}
@@ -166,6 +154,18 @@ def _spec(rows: Lines, sections: Sequence[Section]) -> dict[str, Any]:
     ]
     size = {"width": "container", "height": _ROW_PX * len(rows), "padding": {"top": 8}}
     return vega_lite(data={"values": marks}, layer=[rect, *above], **size)
+
+
+def _heads(sections: Sequence[Section], starts: Sequence[float]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Numbers above the columns, where there is no room for all the first and the last; and names of groups."""
+    roomy = sum(len(each.heads) for each in sections) <= _ROOMY
+    heads, titles = [], []
+    for section, start in zip(sections, starts, strict=True):
+        titles.append({"x": start, "text": brief(printable(section.title), _TITLE_CELLS // len(sections))})
+        for place, head in enumerate(section.heads):
+            if roomy or head == OPEN or place in (0, len(section.heads) - 1):
+                heads.append({"x": start + place + 0.5, "text": head})
+    return heads, titles
 
 
 def _rank_axis() -> dict[str, Any]:
