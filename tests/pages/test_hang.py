@@ -134,8 +134,8 @@ def test_ranks_that_are_alike_share_a_row(ranks: int) -> None:
     ]
     tensor, data = "●●●●●●●", "●●●●●●●"
     assert lines[:3] == [
-        ("rank 3", f"{tensor}×", [f"{data}×"]),
-        ("0-2 · 3 ranks", f"{tensor}◐", [f"{data}×"]),
+        ("rank 3", f"{tensor}◆", [f"{data}◆"]),
+        ("0-2 · 3 ranks", f"{tensor}◐", [f"{data}◆"]),
         (f"4-{ranks - 1} · {ranks - 4:,} ranks", f"{tensor}●", [f"{data}○"]),
     ]
     cells = one(page, ChartBlock).spec["data"]["values"]
@@ -155,7 +155,7 @@ def test_ranks_without_records_are_in_the_picture() -> None:
     picture = states_picture(*of, (2,))
     assert picture is not None
     assert [(line.label, line.text) for line in picture.sketch[:2]] == [
-        ("rank 2", "????????"),
+        ("rank 2", "◇◇◇◇◇◇◇◇"),
         ("0-1, 3 · 3 ranks", "●●●●●●●◐"),
     ]
 

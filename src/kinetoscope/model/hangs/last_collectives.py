@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
@@ -172,7 +172,15 @@ def _section(name: str, teams: Sequence[Team], open_calls: OpenCalls, width: int
             if rank not in of_rank or urgency(states_of) < urgency(of_rank[rank]):
                 of_rank[rank], group_of_rank[rank] = states_of, row["group"]
     title = f"{name} · {len(teams):,} groups" if len(teams) > 1 else name
-    return Section(name, title, _heads([at for at, _ in opens], before, width), of_rank, group_of_rank)
+    return _fitted(Section(name, title, _heads([at for at, _ in opens], before, width), of_rank, group_of_rank))
+
+
+def _fitted(section: Section) -> Section:
+    """The section without columns that nobody has a state in: before the first collective."""
+    every = section.of_rank.values()
+    first = next((at for at in range(len(section.heads)) if any(each[at] != NO_MEMBER for each in every)), 0)
+    of_rank = {rank: states_of[first:] for rank, states_of in section.of_rank.items()}
+    return replace(section, heads=section.heads[first:], of_rank=of_rank)
 
 
 def _heads(opens: Sequence[int], before: int, width: int) -> list[str]:

@@ -18,8 +18,8 @@ from kinetoscope.views.sentences import EMPTY, constant, join, say
 from kinetoscope.views.text import brief, cells, padded, printable
 
 _LOOKS: Final = {
-    NEVER: ("waiting", "×"),
-    NO_RECORDS: ("host", "?"),
+    NEVER: ("waiting", "◆"),
+    NO_RECORDS: ("host", "◇"),
     SCHEDULED: ("runtime", "○"),
     STARTED: ("communication", "◐"),
     COMPLETED: ("idle", "●"),
