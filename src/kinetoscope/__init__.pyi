@@ -50,6 +50,11 @@ def categories(
     by: Literal["all", "step"] = "all",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def collective_states(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
 def collectives(
     job: Job | Readable,
     *,
@@ -151,6 +156,12 @@ def graphs(
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
+) -> Result: ...
+def hang(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+    by: Literal["verdict", "call"] = "verdict",
 ) -> Result: ...
 def hardware_counters(
     job: Job | Readable,

@@ -73,6 +73,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "memory_events",
         "memory_what_if",
     ),
+    "Hangs": ("hang", "collective_states"),
     "Across ranks": (
         "collectives",
         "process_groups",
@@ -88,7 +89,14 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
 NAMES: "Final" = tuple(name for names in GROUPS.values() for name in names)
 """All of them."""
 
-RECORDED: "Final" = ("trace_info", "recording_kinds", "compilations", *GROUPS["Memory"], *GROUPS["Serving"])
+RECORDED: "Final" = (
+    "trace_info",
+    "recording_kinds",
+    "compilations",
+    *GROUPS["Memory"],
+    *GROUPS["Serving"],
+    *GROUPS["Hangs"],
+)
 """Those about all that was recorded: the faces ask them so, and the others about the steady steps."""
 
 OWN: "Final" = "Your own"

@@ -1,7 +1,7 @@
 """The command `kinetoscope`: one module a verb, each with `run(arguments) -> exit code`.
 
 This is the outermost layer, the only one that turns an error into a line and an exit code: 0 done, 1 the user's input
-is wrong, 2 usage, 3 the gate failed. Importing it is cheap: what a verb needs is imported when the verb runs.
+is wrong, or a job hangs, 2 usage, 3 the gate failed. Importing it is cheap: a verb imports what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ VERBS = {
     "show": "one analysis as a table, JSON, CSV or Parquet; without a name, the list of analyses",
     "doctor": "what is damaged, missing or unusual in the traces themselves",
     "sql": "an SQL query over the tables of a trace; without a query, the list of tables",
+    "hang": "why a job does not go on: which rank, which collective, which line (exit code 1 if it hangs)",
     "diff": "why the steps of one run take longer than those of another",
     "ledger": "a series of runs: step time, throughput, what was changed, and what that saved",
     "gate": "fail a CI job if a run is slower than a baseline, beyond noise (exit code 3)",

@@ -5,7 +5,6 @@ Without a name it lists the views. What a view lets its reader choose stands in 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,7 +19,7 @@ FORMATS: Final = ("table", "markdown", "json", "html")
 def run(arguments: list[str]) -> int:
     """List the views, or compose one and draw it."""
     args = _parser().parse_args(arguments)
-    from kinetoscope.cli.shared.output import budget_of, form_of, width_of, write_lines, write_text
+    from kinetoscope.cli.shared.output import budget_of, write_lines, write_page
 
     if not args.name:
         write_lines(_list())
@@ -30,7 +29,7 @@ def run(arguments: list[str]) -> int:
     view_named(args.name)
     if not args.path:
         raise UsageError(f"page {args.name} takes a PATH: a trace, a folder of them, a quoted glob, or a URL")
-    form, budget = form_of(args), budget_of(args)
+    budget_of(args)  # what is wrong with it is said at once
     with opened(args) as (job, _):
         made = page(
             job,
@@ -41,18 +40,7 @@ def run(arguments: list[str]) -> int:
             limit=ROWS if args.limit is None else args.limit,
             params=_params(args.set),
         )
-    if form == "table":
-        from kinetoscope.screens.terminal import lines
-
-        write_lines(lines(made, width=width_of(args.output)), args.output)
-    elif form == "markdown":
-        write_text(made.to_markdown(budget), args.output)
-    elif form == "html":
-        write_text(f"<!doctype html><meta charset=utf-8>{made._repr_html_()}\n", args.output)
-    else:
-        from kinetoscope.pages.blocks import to_plain
-
-        write_text(json.dumps(to_plain(made), allow_nan=False) + "\n", args.output)
+    write_page(made, args)
     return 0
 
 

@@ -7,7 +7,7 @@ text. It reports what it cannot tell in `Page.cannot`, and raises only what is t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 
@@ -32,7 +32,8 @@ class View:
         composed: a module of this package makes it; else the front end does.
         runs: how many runs it is about; `ALL` for all that are listed, oldest first.
         programs: kinds of programs (`program.program_kind`) that it is about; of others it is not in the menu.
-        snapshots: it is about memory snapshots without a trace, too.
+        alone: kinds of files of which it is about those without a trace, too: `readers.companions` lists the kinds.
+        needs: kinds of files without which there is nothing to see in it.
     """
 
     title: str
@@ -42,15 +43,26 @@ class View:
     composed: bool = True
     runs: int = 1
     programs: tuple[str, ...] = ()
-    snapshots: bool = False
+    alone: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
-    def is_about(self, program: str) -> bool:
-        """Whether there is something to see of a kind of program, or of a snapshot without a trace (`SNAPSHOT`)."""
-        return self.snapshots if program == SNAPSHOT else not self.programs or program in self.programs
+    def is_about(self, program: str, files: Collection[str]) -> bool:
+        """Test for something to see of a kind of program, or of files of a kind (`ALONE_KINDS`) without a trace.
+
+        `files` are all kinds of files of the run.
+        """
+        if self.needs and not set(self.needs) & set(files):
+            return False
+        return program in self.alone if program in ALONE_KINDS else not self.programs or program in self.programs
 
 
 SNAPSHOT: Final = "snapshot"
-"""Instead of the kind of program, for memory snapshots without a trace."""
+DUMP: Final = "flight_recorder"
+ALONE_KINDS: Final = (SNAPSHOT, DUMP)
+"""Kinds of files that are runs without a trace: they stand in the place of the kind of program."""
+
+_OF_HANGS: Final = (DUMP, "hang")
+"""Kinds of files that only a run has that may hang."""
 
 
 ALL: Final = 0
@@ -61,23 +73,24 @@ CHOSEN: Final = "runs"
 
 PAGES: Final[dict[str, View]] = {
     "overview": View("Overview", ranks="job"),
-    "findings": View("What to change", ranks="all", snapshots=True),
+    "findings": View("What to change", ranks="all", alone=(SNAPSHOT,)),
     "timeline": View("Timeline", recorded=True, composed=False),
     "operators": View("Operators", sums=True),
     "kernels": View("Kernels", sums=True),
     "modules": View("Modules", sums=True),
     "efficiency": View("Device efficiency", sums=True),
-    "memory": View("Memory", recorded=True, snapshots=True),
+    "memory": View("Memory", recorded=True, alone=(SNAPSHOT,)),
     "idle": View("Idle & launches", sums=True),
     "critical_path": View("Critical path"),
     "serving": View("Serving", ranks="job", recorded=True, programs=("serving", "inference")),
     "distributed": View("Distributed", ranks="all"),
+    "hang": View("Hang", ranks="all", recorded=True, alone=(DUMP,), needs=_OF_HANGS),
     "sources": View("Sources", sums=True),
-    "compare": View("Compare", ranks="job", runs=2, snapshots=True),
+    "compare": View("Compare", ranks="job", runs=2, alone=(SNAPSHOT,)),
     "ledger": View("Ledger", ranks="all", runs=ALL),
-    "own": View("Your own", ranks="job", snapshots=True),
-    "analyses": View("All analyses", composed=False, snapshots=True),
-    "sql": View("SQL", ranks="all", recorded=True, composed=False, snapshots=True),
+    "own": View("Your own", ranks="job", alone=ALONE_KINDS),
+    "analyses": View("All analyses", composed=False, alone=ALONE_KINDS),
+    "sql": View("SQL", ranks="all", recorded=True, composed=False, alone=ALONE_KINDS),
 }
 """All views by name."""
 
@@ -89,9 +102,14 @@ def menu() -> tuple[str, ...]:
     return tuple(name for name in PAGES if name != "own" or OWN in groups())
 
 
+def views_of(program: str, files: Collection[str]) -> tuple[str, ...]:
+    """Those of the menu that there is something to see in, for a run: see `View.is_about`."""
+    return tuple(name for name in menu() if PAGES[name].is_about(program, files))
+
+
 def first_view(program: str) -> str:
     """The view that a run opens with."""
-    return "memory" if program == SNAPSHOT else "overview"
+    return {SNAPSHOT: "memory", DUMP: "hang"}.get(program, "overview")
 
 
 class Composer(Protocol):

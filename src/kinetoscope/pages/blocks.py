@@ -300,6 +300,7 @@ class Sketch(NamedTuple):
         kind: its colour.
         x, y: a curve.
         low, high: a bar from where to where, on the scale of all lines.
+        more: texts of further columns, where the block has heads for them.
     """
 
     label: str
@@ -309,6 +310,7 @@ class Sketch(NamedTuple):
     y: Sequence[float | None] = ()
     low: float = 0.0
     high: float = 0.0
+    more: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,12 +318,14 @@ class ChartBlock(Block):
     """A Vega-Lite specification in the colours of light pages; a dark page puts its own colour of the kind for each.
 
     A datum may have a field `link` (a `Link` as JSON): a click on its mark follows it. A parameter named `brush` over
-    `x` selects a time range. `sketch` says the same in a few lines of text.
+    `x` selects a time range. `sketch` says the same in a few lines of text, below `heads` where their columns need
+    some; a line without a label stands beneath.
     """
 
     title: str
     spec: Mapping[str, Any]
     sketch: Sequence[Sketch] = field(default=(), metadata=IN_TEXT)
+    heads: Sequence[str] = field(default=("", ""), metadata=IN_TEXT)
 
 
 @dataclass(frozen=True, slots=True)

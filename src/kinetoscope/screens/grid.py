@@ -141,9 +141,9 @@ def cell_text(cell: Cell) -> str:
 def _of_chart(block: ChartBlock) -> GridBlock:
     curves = [line for line in block.sketch if len(line.x)]
     if not curves:
-        return GridBlock(
-            "", ["", ""], [GridRow([line.label, line.text], line.kind, line.low, line.high) for line in block.sketch]
-        )
+        lines = [line for line in block.sketch if line.label]
+        rows = [GridRow([line.label, line.text, *line.more], line.kind, line.low, line.high) for line in lines]
+        return GridBlock("", block.heads, rows, rest="; ".join(line.text for line in block.sketch if not line.label))
     first, last = min(line.x[0] for line in curves), max(line.x[-1] for line in curves)
     drawn = curves[:MAX_ROWS]
     rows = [GridRow([line.label, _of_sketch(line, first, last), line.text], line.kind) for line in drawn]

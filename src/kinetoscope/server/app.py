@@ -77,8 +77,7 @@ class Server:
         """Answer in advance what a page asks first about the newest run."""
         for run in self.workspace.runs().runs[:1]:
             with suppress(Exception):  # raised again when the page asks
-                alone = self.workspace.run(run.id).trace().source.is_snapshot
-                first = pages.first_view(pages.SNAPSHOT if alone else "")
+                first = pages.first_view(self.workspace.run(run.id).trace().source.reader)
                 request = ApiRequest({"run": run.id, "page": first}, QueryParams(), Headers())
                 self.page(request)
                 self.run(request)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kinetoscope.errors import InputError
 from kinetoscope.model.steps.grammar import time_range_text
-from kinetoscope.pages import PAGES, first_view, menu
+from kinetoscope.pages import PAGES, menu
 from kinetoscope.server.http.in_process_client import InProcessClient, address
 
 STATIC: Final = Path(__file__).with_name("static")
@@ -131,8 +131,7 @@ def page_of_run(
     if facts.status != 200:
         raise InputError(str(facts.plain().get("error", "the run cannot be read")))
     shown = {key: value for key, value in select.items() if key in _SELECT_KEYS and value}
-    program = facts.plain()["program"]
-    sections = [name for name in sections if PAGES[name].is_about(program)]
+    sections = [name for name in sections if name in facts.plain()["views"]]
     about_server = kept.ask("server")
     about_server["pages"] = [each for each in about_server["pages"] if each["name"] in sections]
     of_job = len(facts.plain()["ranks"]) > 1 and not {"rank", "ranks"} & shown.keys()
@@ -146,7 +145,7 @@ def page_of_run(
             _timeline(kept, run, shown.get("rank") or str(facts.plain()["ranks"][0]))
         elif PAGES[name].composed:
             _page(kept, run, name, shown, {"ranks": "all"} if of_job and PAGES[name].sums else _NO_PAIRS)
-    first = first_view(program)
+    first = facts.plain()["first_view"]
     first = first if first in sections else next(iter(sections), first)
     return _html(str(about.get("name", run)), f"#/{address(run, first, pairs=shown.items())}", kept.answers)
 

@@ -24,8 +24,7 @@ export interface PageName {
   readonly title: string;
   readonly ranks: "one" | "all" | "job";
   readonly recorded: boolean;
-  readonly programs: readonly string[];
-  readonly snapshots: boolean;
+  readonly always: boolean;
 }
 
 /** All analyses, by name. */
@@ -110,7 +109,8 @@ export interface RunInfo {
   readonly base: string;
   readonly origin: string;
   readonly events: number;
-  readonly program: string;
+  readonly views: readonly string[];
+  readonly first_view: string;
   readonly steps: readonly RunStep[];
   readonly steps_rest_on: string;
   readonly step_names: readonly string[];

@@ -52,7 +52,7 @@ export function App() {
     if (first && !state.run) go({ run: first.id }, { replace: true });
     // The first view depends on what the run is; one that cannot be read has none.
     else if (state.run && !state.view && (about.data?.id === state.run || about.error || chosen?.state === "error"))
-      go({ view: about.data?.program === "snapshot" ? "memory" : "overview" }, { replace: true });
+      go({ view: about.data?.first_view || "overview" }, { replace: true });
   }, [listed.length > 0, state.run, state.view, about.data, about.error, chosen?.state]);
   // A run may have come since the list was asked for.
   useEffect(() => {
@@ -135,7 +135,7 @@ export function App() {
       />
       <Progress run={state.run} />
       <div class="body">
-        <Nav state={state} pages={pages} program={about.data?.program ?? ""} open={menu} close={() => setMenu(false)} />
+        <Nav state={state} pages={pages} views={about.data?.views} open={menu} close={() => setMenu(false)} />
         <main id="main" tabIndex={-1} class={`view-${state.view}`}>
           {runs.error && runs.data && (
             <p class="away" role="status">

@@ -23,7 +23,7 @@ const USUAL: readonly PageName[] = [
   ["ledger", "Ledger"],
   ["analyses", "All analyses"],
   ["sql", "SQL"],
-].map(([name = "", title = ""]) => ({ name, title, ranks: "one", recorded: false, programs: [], snapshots: false }));
+].map(([name = "", title = ""]) => ({ name, title, ranks: "one", recorded: false, always: true }));
 
 /** Views of one run first; those that stand apart come after a line. */
 const APART = ["compare", "ledger", "analyses", "sql"];
@@ -41,21 +41,20 @@ function askedBy(run: string, view: string): string {
 export function Nav({
   state,
   pages,
-  program,
+  views,
   open,
   close,
 }: {
   state: State;
   pages: readonly PageName[];
-  /** What kind of program the run is of. */
-  program: string;
+  /** Those that there is something to see in, of a run that is known. */
+  views: readonly string[] | undefined;
   open: boolean;
   close: () => void;
 }) {
   const shown = pages.filter(
-    ({ name, programs, snapshots }) =>
-      api.holds(askedBy(state.run, name)) &&
-      (name === state.view || (program === "snapshot" ? snapshots : !programs.length || programs.includes(program))),
+    ({ name, always }) =>
+      api.holds(askedBy(state.run, name)) && (name === state.view || (views ? views.includes(name) : always)),
   );
   const step = (by: number) => {
     const at = shown.findIndex((page) => page.name === state.view);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kinetoscope.cli.shared.options import FORMATS
 from kinetoscope.errors import UsageError
@@ -19,6 +21,9 @@ from kinetoscope.views.rows import Arrangement, arranged, column_names, order
 from kinetoscope.views.terminal import screen
 from kinetoscope.views.terminal.lines import Line, without_colour, write
 from kinetoscope.views.text import printable
+
+if TYPE_CHECKING:
+    from kinetoscope.pages.blocks import Page
 
 _WITH_NOTES = ("table", "xlsx", *BUDGETED)
 """Formats that hold the notes of a result where one sees them; of the others they go to standard error."""
@@ -67,6 +72,23 @@ def write_lines(lines: Iterable[Line], output: str | None = None) -> None:
 def write_text(text: str, output: str | None) -> None:
     """Print a document, or write it to a file of a name or a URL."""
     _write_bytes(text.encode(), output)
+
+
+def write_page(page: Page, args: argparse.Namespace) -> None:
+    """Write a page as the options of `options.add_page` say: lines, Markdown, HTML, or its blocks as JSON."""
+    form = form_of(args)
+    if form == "table":
+        from kinetoscope.screens.terminal import lines
+
+        write_lines(lines(page, width=width_of(args.output)), args.output)
+    elif form == "markdown":
+        write_text(page.to_markdown(budget_of(args)), args.output)
+    elif form == "html":
+        write_text(f"<!doctype html><meta charset=utf-8>{page._repr_html_()}\n", args.output)
+    else:
+        from kinetoscope.pages.blocks import to_plain
+
+        write_text(json.dumps(to_plain(page), allow_nan=False) + "\n", args.output)
 
 
 def width() -> int:

@@ -28,8 +28,7 @@ class PageName:
     title: str
     ranks: Literal["one", "all", "job"]
     recorded: bool
-    programs: Sequence[str]
-    snapshots: bool
+    always: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class RunInfo(ListedRun):
         duration: of what was recorded, ns.
         origin: what the clock of the file showed at the time 0 of the page, ns; base: the same since 1970.
         events: how many were recorded.
-        program: the kind of program that it is of (`program_kind`), or `snapshot`.
+        views: those that there is something to see in; first_view: the one that it opens with.
         steps_rest_on: what says where steps begin (`Steps.origin`).
         step_names: annotations that may be steps, the likeliest first.
         notes: about the job and the trace.
@@ -128,7 +127,8 @@ class RunInfo(ListedRun):
     base: str
     origin: str
     events: int
-    program: str
+    views: Sequence[str]
+    first_view: str
     steps: Sequence[RunStep]
     steps_rest_on: str
     step_names: Sequence[str]

@@ -24,7 +24,7 @@ from kinetoscope.model.timeline.tracks import track_names
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages import PAGES, SNAPSHOT, menu
+from kinetoscope.pages import ALONE_KINDS, PAGES, first_view, menu, views_of
 from kinetoscope.server.json_encoding import MAX_INTEGER
 from kinetoscope.server.query import kind_of
 from kinetoscope.server.results.answers import (
@@ -54,7 +54,8 @@ def server_info(features: ServerFeatures, *, auth: bool, maps: Sequence[tuple[st
     """Version, features, and the views in order."""
     views = [(name, PAGES[name]) for name in menu()]
     listed = [
-        PageName(name, view.title, view.ranks, view.recorded, view.programs, view.snapshots) for name, view in views
+        PageName(name, view.title, view.ranks, view.recorded, not view.programs and not view.needs)
+        for name, view in views
     ]
     return ServerInfo(__version__, auth, features, maps, listed)
 
@@ -90,6 +91,8 @@ def run_info(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> Ru
     trace = run.trace(rank, cycle)
     origin, work, marks = origin_of_time(trace), device_work(trace), steps(trace, steps_by)
     streams = _device_streams(trace)
+    program = trace.source.reader if trace.source.reader in ALONE_KINDS else program_kind(trace)
+    files = {kind for source in job.sources for kind in (source.reader, *source.companions)}
     end = max(int(trace.end.max()), int(work.end.max()) if len(work) else origin) if len(trace) else origin
     return RunInfo(
         **{**all_fields(_listed_run(run)), "ranks": job.ranks},
@@ -101,7 +104,8 @@ def run_info(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> Ru
         base=str(trace.base + origin),
         origin=str(origin),
         events=trace.recorded,
-        program=SNAPSHOT if trace.source.is_snapshot else program_kind(trace),
+        views=views_of(program, files),
+        first_view=first_view(program),
         steps=_steps(trace, marks, steps_by),
         steps_rest_on=marks.origin,
         step_names=[each.name for each in step_candidates(trace)],

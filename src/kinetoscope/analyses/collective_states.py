@@ -1,0 +1,83 @@
+"""How far each rank is in each of its process groups."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from kinetoscope.analyses.hang import NOTHING_RECORDED
+from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
+from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked
+from kinetoscope.model.hangs.states import states
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Column, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank."),
+    Column("group", pl.String, "Process group: backend, name and description."),
+    Column("team", pl.String, "The group and its ranks: what tells groups of one name apart."),
+    Column("ranks", pl.Int64, "How many members it has; null where nothing says."),
+    Column("called", pl.Int64, "Number of the last collective that the rank has called there."),
+    Column("done", pl.Int64, "Number of the last collective that is done there on this rank."),
+    Column("behind", pl.Int64, "By how many collectives it is behind the one of the group that is furthest."),
+    Column(
+        "state",
+        pl.String,
+        "Of the call that it is at: scheduled, started, completed; never reached: only others have called it;"
+        " no records: the rank has left none.",
+    ),
+    Column("seq", pl.Int64, "Number of the call that it is at: the first that is not done, else the last."),
+    Column("name", pl.String, "What that is, such as all_reduce or send."),
+    Column("input_sizes", pl.String, "Sizes of what it gives."),
+    Column("output_sizes", pl.String, "Sizes of what it gets."),
+    Column("types", pl.String, "Types of its tensors."),
+    Column("since", pl.Int64, "How long it has been in it when the records were written; null unless it waits.", "ns"),
+    Column(
+        "line", pl.String, "The user's line of that call; of one never reached that of its host; null without stacks."
+    ),
+)
+
+
+def collective_states(trace: Trace, select: Selection) -> Partial:
+    """How far is each rank in each of its process groups?
+
+    Method. From the Flight Recorder of each rank: the number of the last collective that it has called in a group, and
+    of the last that is done. The call that it is at is the first one that is not done. Where others of the group have
+    called more, and the rank waits for none of its own, it has never reached the next one.
+
+    How to read it. Ranks that are *started* or *scheduled* wait; who has *never reached* the same number is whom they
+    wait for, unless it waits in another group. Names and sizes of one number differ where ranks do not agree.
+
+    Limits. gloo does not say that a call has started. Sends and receives have numbers of their own, which are not
+    comparable between ranks. It is about the whole job: nothing is
+    selected.
+    """
+    del select
+    return Partial(packed_records(trace))
+
+
+def finish(frame: pl.DataFrame) -> Partial:
+    """The states, from the records of all ranks."""
+    calls, groups, hosts = unpacked(frame)
+    if not is_of_hang(hosts):
+        return Partial(RESULT.empty(), (NOTHING_RECORDED,))
+    rows = states(calls, groups, hosts)
+    behind = pl.col("furthest") - pl.col("called").fill_null(0)
+    of_others = pl.when(pl.col("state") != "no records").then(behind)
+    return Partial(
+        rows.with_columns(ranks=pl.col("ranks").list.len().cast(pl.Int64), behind=of_others).select(RESULT.names)
+    )
+
+
+ANALYSIS = Analysis(
+    "States of collectives",
+    collective_states,
+    RESULT,
+    combine=both,
+    finish=finish,
+    across_ranks=True,
+    of_device_work=False,
+    of_calls=False,
+    selection_notes="never",
+)
