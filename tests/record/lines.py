@@ -24,7 +24,16 @@ _DAEMON = "daemon/test_daemon.py"
 _OFFERS = f"{_DAEMON}::test_a_daemon_says_who_can_be_recorded_and_what_came_of_a_request"
 _SKIPPED = "test_lines.py::test_a_window_that_is_asked_for_while_others_are_written_is_skipped"
 
+_HANG = "hangs/test_watching.py"
+
 LINES: Final[dict[str, str]] = {
+    # hangs
+    "stacks and collectives of": f"{_HANG}::test_what_hung_stays_and_so_does_what_was_late",
+    "`kinetoscope hang": f"{_HANG}::test_what_hung_stays_and_so_does_what_was_late",
+    "and ended": f"{_HANG}::test_what_hung_stays_and_so_does_what_was_late",
+    "no --for, no URL": f"{_HANG}::test_what_cannot_be_watched_is_refused",
+    "no rank of": f"{_HANG}::test_what_cannot_be_watched_is_refused",
+    "what the ranks wait for": "test_hang.py::test_trigger_asks_for_it_while_the_program_runs",
     # a process that records
     "nothing is recorded in process": "test_lines.py::test_a_package_of_another_version_is_named",
     "the package kinetoscope in": "test_lines.py::test_a_package_of_another_version_is_named",
@@ -229,6 +238,11 @@ UNPROVOKED: Final[dict[str, str]] = {
 """Fragments of lines that no test provokes, and why."""
 
 UNSAID: Final[dict[str, str]] = {
+    "the job is ended": "in a note of a hang",
+    "the interpreter stood still": "in a note of a hang",
+    "before the first step": "in a note of a hang",
+    "(most recent call first)": "in stacks, as faulthandler writes them",
+    '  File "': "in stacks, as faulthandler writes them",
     "Not a gzipped file": "an error of Python that is said in other words",
     "vllm:iteration_tokens_total_count": "a pattern",
     "when there are global hooks": "a warning of torch that is filtered",

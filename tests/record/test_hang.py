@@ -84,6 +84,7 @@ def test_trigger_asks_for_it_while_the_program_runs(tmp_path: Path) -> None:
         if asked.returncode == 0:
             break
         time.sleep(0.2)
+    assert "what the ranks wait for" in asked.stderr
     assert asked.stdout.splitlines() == [str(tmp_path / "hang" / "note_rank_0.txt")]
     assert ended(job)[0] == 0
     assert (tmp_path / "asked" / "stacks_rank_0.txt").exists()

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from kinetoscope.cli import record, trigger
+from kinetoscope.errors import NotFoundError, UsageError
 from kinetoscope.record.hangs import evidence, frozen
 from kinetoscope.record.hangs.agent import leave_exit
 from kinetoscope.record.hangs.collection import collected, put_aside, said
@@ -64,6 +66,14 @@ def noted(folder: Path, rank: int, why: str, name: str = "hang", **more: Any) ->
     note = {"rank": rank, "world": 2, "host": rank_identity().host, "why": why, **more}
     (folder / name / f"note_rank_{rank}.txt").write_text(json.dumps(note))
     (folder / name / f"stacks_rank_{rank}.txt").write_text("")
+
+
+def test_what_cannot_be_watched_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no --for, no URL"):
+        record.run(["--hang", "--for", "5s", "--", "true"])
+    (tmp_path / ".kinetoscope").mkdir()
+    with pytest.raises(NotFoundError, match="no rank of"):
+        trigger.run(["--hang", str(tmp_path)])
 
 
 def test_of_a_job_that_ends_well_nothing_stays(tmp_path: Path) -> None:
