@@ -12,8 +12,8 @@ from typing import Any, Final
 from kinetoscope.engines.fold_tree import Tree
 from kinetoscope.model.analysis import Question
 from kinetoscope.model.answer import Answer, Partial
-from kinetoscope.model.hangs.of_job import Records, both, packed
-from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS
+from kinetoscope.model.hangs.of_job import both, packed
+from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS, Records
 from kinetoscope.model.job import Job
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace

@@ -11,7 +11,7 @@ import kinetoscope
 from kinetoscope.analyses.hang import RESULT, rows_of
 from kinetoscope.model.hangs.of_job import both, packed, unpacked
 from kinetoscope.model.hangs.remedies import HANGING, REMEDIES
-from kinetoscope.model.hangs.verdict import CAUSES, Verdict
+from kinetoscope.model.hangs.verdict import CAUSES, HangVerdict
 from tests import drawn
 from tests.drawn_hangs import SECOND, call, drawn_job, group, host, records, stalled
 from tests.notes import codes
@@ -77,17 +77,17 @@ def test_groups_of_one_name_are_told_apart_by_their_members() -> None:
         [host(rank, 4) for rank in range(4)],
     )
     assert kinetoscope.collective_states(drawn_job(known)).frame.get_column("behind").to_list() == [0] * 4
-    about = Verdict("rank ended", "sure", (3,), (0, 1, 2), "nccl:5", 10)
+    about = HangVerdict("rank ended", "sure", (3,), (0, 1, 2), "nccl:5", 10)
     assert [row["members"] for row in rows_of((about,), known[1], known[2])] == ["2-3"]
 
 
 def test_a_verdict_is_a_row() -> None:
     _, groups, hosts = stalled(8, ended="killed by signal 9")
-    verdict = Verdict(
+    verdict = HangVerdict(
         "different sizes", "likely", (3,), (0, 1, 2), TENSOR, 1204, "all_reduce", waited=9, timeout=600 * SECOND,
         differs={"[16]": (0, 1, 2), "[17]": (3,)},
     )  # fmt: skip
-    cycle = Verdict("order of groups", "sure", (0, 1), cycle=((0, TENSOR, 4, 1), (1, "nccl:0", 1205, 0)))
+    cycle = HangVerdict("order of groups", "sure", (0, 1), cycle=((0, TENSOR, 4, 1), (1, "nccl:0", 1205, 0)))
     first, second = RESULT.frame(list(rows_of((verdict, cycle), groups, hosts))).rows(named=True)
     assert (first["rank"], first["ranks"], first["waiting"], first["waiting_ranks"]) == (3, "3", 3, "0-2")
     assert (first["group_name"], first["members"], first["world"], first["recorded"]) == ("mesh_tp", "0-3", 8, 8)

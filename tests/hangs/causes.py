@@ -66,7 +66,7 @@ def _busy(cause: str, activity: str | None, *frames: str) -> Callable[[Program, 
     def plant(program: Program, rng: random.Random) -> Planted:
         rank = _rank(program, rng)
         _stop(program, rank, rng)
-        stack = "\n".join(frames)
+        stack = ";".join(frames)
         return Planted((cause,), (rank,), hosts={rank: {"activity": activity, "stack": stack, "line": "train.py:22"}})
 
     return plant
@@ -291,7 +291,7 @@ def all_save(program: Program, rng: random.Random) -> Planted:
     for rank in range(program.shape.world):
         ops, at = program.of(rank), program.begins[rank][2]
         ops[at:at] = [Op("sync"), Op("stall")]
-        hosts[rank] = {"activity": "checkpoint", "stack": "save (checkpoint.py:12)", "line": "train.py:97"}
+        hosts[rank] = {"activity": "checkpoint", "stack": "checkpoint.py(12): save", "line": "train.py:97"}
     return Planted(("checkpoint",), tuple(range(program.shape.world)), hosts=hosts)
 
 
@@ -300,7 +300,7 @@ def one_saves(program: Program, rng: random.Random) -> Planted:
     rank = _rank(program, rng)
     ops, at = program.of(rank), program.begins[rank][2]
     ops[at:at] = [Op("sync"), Op("stall")]
-    stack = "<module> train.py:97\nsave serialization.py:900"
+    stack = "train.py(97): <module>;serialization.py(900): save"
     return Planted(("checkpoint",), (rank,), hosts={rank: {"stack": stack, "line": "train.py:97"}})
 
 
@@ -329,7 +329,7 @@ CAUSES: dict[str, Callable[[Program, random.Random], Planted]] = {
     "missing": missing,
     "host-stalled": _busy("host stalled", None, "<module> train.py:22", "acquire threading.py:300"),
     "data-loading": _busy("data loading", "data loading"),
-    "data-loading-stack": _busy("data loading", None, "<module> train.py:22", "_next_data dataloader.py:1480"),
+    "data-loading-stack": _busy("data loading", None, "train.py(22): <module>", "dataloader.py(1480): _next_data"),
     "checkpoint": _busy("checkpoint", "checkpoint"),
     "one-saves": one_saves,
     "all-save": all_save,

@@ -190,7 +190,7 @@ def _row(rank: int, order: int, entry: Mapping[str, Any]) -> tuple[Any, ...]:
     peer = int(ends.split("->" if name == "send" else "<-")[1]) if ends else None
     frames = entry.get("frames", ())
     line = next((f"train.py:{each['line']}" for each in frames if "/job/" in each["filename"]), None)
-    stack = "\n".join(f"{each['name']} {each['filename']}:{each['line']}" for each in reversed(frames)) or None
+    stack = ";".join(f"{each['filename']}({each['line']}): {each['name']}" for each in reversed(frames)) or None
     types = ", ".join(dict.fromkeys(entry["input_dtypes"] + entry["output_dtypes"])) or None
     return (
         rank,

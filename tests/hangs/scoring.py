@@ -6,7 +6,7 @@ import random
 import time
 from dataclasses import dataclass
 
-from kinetoscope.model.hangs.verdict import Verdict, verdicts
+from kinetoscope.model.hangs.verdict import HangVerdict, verdicts
 from tests.hangs.causes import CAUSES, Planted
 from tests.hangs.dumps import Form, Recorded, drawn_form, recorded
 from tests.hangs.machine import Machine
@@ -25,7 +25,7 @@ class Score:
 
     planted: Planted
     form: Form
-    said: Verdict
+    said: HangVerdict
     mark: str
     is_wrongly_sure: bool
     seconds: float
@@ -56,7 +56,7 @@ def score(name: str, ranks: int, seed: int) -> Score:
     return Score(planted, form, said, mark, said.certainty == "sure" and not right, seconds)
 
 
-def is_right(planted: Planted, form: Form, said: Verdict) -> bool:
+def is_right(planted: Planted, form: Form, said: HangVerdict) -> bool:
     is_cause = said.cause in planted.causes or (said.cause in planted.may_be and said.certainty != "sure")
     if said.cause == "no hang":
         return is_cause

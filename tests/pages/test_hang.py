@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from kinetoscope.analyses.hang import RESULT, rows_of
-from kinetoscope.model.hangs.of_job import Records
-from kinetoscope.model.hangs.verdict import CAUSES, Verdict
+from kinetoscope.model.hangs.records import Records
+from kinetoscope.model.hangs.verdict import CAUSES, HangVerdict
 from kinetoscope.pages.blocks import ChartBlock, CodeBlock, NoteBlock, Page, RowsBlock, TableBlock
 from kinetoscope.pages.hang import composed
 from kinetoscope.pages.pictures.cycle import cycle_picture
@@ -26,15 +26,17 @@ TENSOR = "nccl:1 (mesh_tp)"
 OTHERS = (0, 1, 2, 4, 5, 6, 7)
 
 
-def result_of(*verdicts: Verdict, of: Records) -> Result:
+def result_of(*verdicts: HangVerdict, of: Records) -> Result:
     return Result(RESULT.frame(list(rows_of(verdicts, of[1], of[2]))), RESULT)
 
 
 def verdict(
     cause: Any = "data loading", certainty: Any = "sure", ranks: tuple[int, ...] = (3,), **more: Any
-) -> Verdict:
+) -> HangVerdict:
     usual = {"waiting": OTHERS, "group": TENSOR, "seq": 1204, "name": "all_reduce", "line": "loader.py:61"}
-    return Verdict(cause, certainty, ranks, **{**usual, "waiting_line": "train.py:88", "waited": 588 * SECOND, **more})
+    return HangVerdict(
+        cause, certainty, ranks, **{**usual, "waiting_line": "train.py:88", "waited": 588 * SECOND, **more}
+    )
 
 
 def said(*args: Any, of: Records | None = None, **more: Any) -> str:
@@ -47,7 +49,7 @@ def states_of(of: Records) -> Result:
     return ANALYSIS(drawn_job(of))
 
 
-def page_of(of: Records, *verdicts: Verdict) -> Page:
+def page_of(of: Records, *verdicts: HangVerdict) -> Page:
     return composed(result_of(*verdicts, of=of), states_of(of), of)
 
 

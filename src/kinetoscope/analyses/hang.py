@@ -12,7 +12,7 @@ from kinetoscope.model.answer import Partial
 from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.hangs.states import name_of_group, teams
-from kinetoscope.model.hangs.verdict import Verdict, verdicts
+from kinetoscope.model.hangs.verdict import HangVerdict, verdicts
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
@@ -119,7 +119,7 @@ ANALYSIS = Analysis(
 Row = dict[str, Any]
 
 
-def rows_of(of_verdicts: Sequence[Verdict], groups: pl.DataFrame, hosts: pl.DataFrame) -> Iterator[Row]:
+def rows_of(of_verdicts: Sequence[HangVerdict], groups: pl.DataFrame, hosts: pl.DataFrame) -> Iterator[Row]:
     """A row for each verdict, with what is known of the groups and the hosts that it is about."""
     known, world = hosts.get_column("rank"), _world(hosts)
     for number, each in enumerate(of_verdicts, 1):
@@ -151,7 +151,7 @@ def rows_of(of_verdicts: Sequence[Verdict], groups: pl.DataFrame, hosts: pl.Data
         }
 
 
-def _differs(of: Verdict) -> str | None:
+def _differs(of: HangVerdict) -> str | None:
     return "; ".join(f"{value} on {_on(ranks)}" for value, ranks in of.differs.items()) or None
 
 
@@ -161,7 +161,7 @@ def _world(hosts: pl.DataFrame) -> int | None:
     return max(counts, default=None)
 
 
-def _of_group(of: Verdict, groups: pl.DataFrame) -> Row:
+def _of_group(of: HangVerdict, groups: pl.DataFrame) -> Row:
     """The group, its name, and its members: of several groups of one name that with the ranks of the verdict."""
     if not of.group:
         return {}
@@ -183,7 +183,7 @@ def _with_rank(teams_of_name: pl.DataFrame, rank: int) -> pl.DataFrame:
     return teams_of_name.filter((pl.col("rank") == rank) | pl.col("ranks").list.contains(rank))
 
 
-def _calls(of: Verdict, about: Row, hosts: pl.DataFrame) -> Iterator[Row]:
+def _calls(of: HangVerdict, about: Row, hosts: pl.DataFrame) -> Iterator[Row]:
     """The calls that show a verdict."""
     until = dict(hosts.select("rank", "last_time").iter_rows())
     shared = {name: about[name] for name in ("verdict", "cause", "certainty", "recorded", "world")}

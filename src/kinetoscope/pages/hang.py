@@ -10,7 +10,8 @@ import polars as pl
 from kinetoscope.analyses import asked
 from kinetoscope.model.analysis import Analysis, Question
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import PACKED, Records, both, packed_records, unpacked
+from kinetoscope.model.hangs.of_job import PACKED, both, packed_records, unpacked
+from kinetoscope.model.hangs.records import Records
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection

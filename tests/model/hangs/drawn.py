@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS
-from kinetoscope.model.hangs.verdict import Verdict, verdicts
+from kinetoscope.model.hangs.verdict import HangVerdict, verdicts
 
 S = 1_000_000_000
 STATES = {"": "completed", "?": "scheduled", "!": "started"}
@@ -83,6 +83,6 @@ def job(
     return calls, of_groups, host_rows
 
 
-def first(*frames: pl.DataFrame) -> Verdict:
+def first(*frames: pl.DataFrame) -> HangVerdict:
     """The first verdict on a job."""
     return verdicts(*frames)[0]

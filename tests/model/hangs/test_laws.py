@@ -80,10 +80,10 @@ def test_a_rank_of_which_a_log_says_that_it_was_killed_ended_surely() -> None:
     ("host", "cause"),
     [
         ({"activity": "data loading"}, "data loading"),
-        ({"stack": "<module> train.py:3\n__next__ dataloader.py:700"}, "data loading"),
-        ({"stack": "<module> train.py:9\nsave serialization.py:900"}, "checkpoint"),
-        ({"stack": "<module> train.py:9\nacquire threading.py:300"}, "host stalled"),
-        ({"stack": "<module> train.py:9\nsend distributed_c10d.py:2500"}, "unmatched send"),
+        ({"stack": "train.py(3): <module>;dataloader.py(700): __next__"}, "data loading"),
+        ({"stack": "train.py(9): <module>;serialization.py(900): save"}, "checkpoint"),
+        ({"stack": "train.py(9): <module>;threading.py(300): acquire"}, "host stalled"),
+        ({"stack": "train.py(9): <module>;distributed_c10d.py(2500): send"}, "unmatched send"),
         ({"ended": "exit code 1"}, "rank ended"),
         ({"ended": "killed by signal 6"}, "missing rank"),
     ],
@@ -189,6 +189,21 @@ def test_calls_of_gloo_have_no_members_and_no_times() -> None:
     calls = calls.with_columns(started=None, completed=None)
     made = verdicts(calls, groups, hosts)
     assert [(each.cause, each.ranks) for each in made] == [("missing rank", (1,))]
+
+
+@pytest.mark.parametrize(("written", "certainty"), [(None, "guess"), (9 * S, "likely"), (0, None)])
+def test_what_gloo_left_and_others_never_called_may_have_failed(written: int | None, certainty: str | None) -> None:
+    """In gloo's records a call that failed is done: only the times of writing tell it from an older dump."""
+    texts = {0: "0:all_reduce 0:barrier", 1: "0:all_reduce", 2: "0:all_reduce 0:barrier"}
+    calls, groups, hosts = job(texts, {"0": None})
+    of_gloo = [each.with_columns(pl.col("group").str.replace("nccl", "gloo")) for each in (calls, groups)]
+    hosts = hosts.with_columns(written=pl.when(rank=1).then(pl.lit(written, pl.Int64)).otherwise("written"))
+    verdict = first(*of_gloo, hosts)
+    if certainty is None:
+        assert verdict.cause == "no hang"
+    else:
+        facts = (verdict.cause, verdict.certainty, verdict.ranks, verdict.waiting, verdict.name, verdict.seq)
+        assert facts == ("missing rank", certainty, (1,), (0, 2), "barrier", 2)
 
 
 def test_members_of_a_coalesced_group_are_done_with_the_whole() -> None:

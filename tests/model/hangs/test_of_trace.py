@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 
 from kinetoscope.model.hangs.of_dumps import LAST_CALLS
-from kinetoscope.model.hangs.of_trace import Records, records_of
+from kinetoscope.model.hangs.of_trace import records_of
+from kinetoscope.model.hangs.records import Records
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.flight_recorder import load
 from kinetoscope.readers.flight_recorder.alone import trace_of

@@ -25,7 +25,7 @@ class Reason:
     """Why ranks do not go on.
 
     Attributes:
-        cause, certainty, ranks, differs, cycle: as of a `verdict.Verdict`.
+        cause, certainty, ranks, differs, cycle: as of a `verdict.HangVerdict`.
         node: the collective that it is about.
         row: the send or receive that it is about.
     """

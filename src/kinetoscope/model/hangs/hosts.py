@@ -14,10 +14,10 @@ ACTIVITIES: Final[tuple[tuple[HostCause, tuple[str, ...]], ...]] = (
 """Words of activities and of frames, innermost frames first."""
 
 AT_PEER: Final[tuple[tuple[HostCause, tuple[str, ...]], ...]] = (
-    ("unmatched send", ("send ", "isend ", "send_object_list ")),
-    ("unmatched receive", ("recv ", "irecv ", "recv_object_list ")),
+    ("unmatched send", (": send", ": isend", ": send_object_list")),
+    ("unmatched receive", (": recv", ": irecv", ": recv_object_list")),
 )
-"""How frames begin in which a rank waits for a peer: gloo records no sends and receives."""
+"""How frames end in which a rank waits for a peer: gloo records no sends and receives."""
 
 SIGNALS_TO_ALL: Final = ("signal 6", "signal 15", "SIGABRT", "SIGTERM")
 """How a rank ends that a watchdog or launcher ends because another hangs."""
@@ -29,12 +29,12 @@ def host_cause(host: Mapping[str, Any] | None) -> HostCause | None:
         return None
     if _has_ended(host["ended"] or ""):
         return "rank ended"
-    return _of_texts(host["activity"] or "", (host["stack"] or "").splitlines())
+    return _of_texts(host["activity"] or "", (host["stack"] or "").split(";"))
 
 
 def _of_texts(activity: str, frames: list[str]) -> HostCause | None:
     """The cause that an activity or a stack, outermost frame first, names."""
-    stack = [frame.strip() for frame in reversed(frames)]
+    stack = [frame.strip() for frame in reversed(frames) if frame.strip()]
     for text in (activity, *stack):
         if (cause := _of_text(text)) is not None:
             return cause
@@ -53,4 +53,4 @@ def _of_text(text: str) -> HostCause | None:
     for cause, words in ACTIVITIES:
         if any(word in text.lower() for word in words):
             return cause
-    return next((cause for cause, words in AT_PEER if "distributed_c10d.py" in text and text.startswith(words)), None)
+    return next((cause for cause, words in AT_PEER if "distributed_c10d.py" in text and text.endswith(words)), None)

@@ -11,10 +11,7 @@ import polars as pl
 from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.hangs.activity import COLLECTIVE, GARBAGE, activity_of
 from kinetoscope.model.hangs.host_file import HostExit, HostFile, HostNote, ThreadStack
-from kinetoscope.model.hangs.records import HOSTS
-
-Records = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
-"""Rows of `CALLS`, `GROUPS` and `HOSTS`."""
+from kinetoscope.model.hangs.records import HOSTS, Records
 
 _OF_COLLECTIVE: Final = re.compile(
     r"gloo/|NCCL|nccl|[Tt]imed? ?out|(?:closed|reset) by peer|Broken pipe|WorkNCCL|DistBackendError|DistNetworkError"

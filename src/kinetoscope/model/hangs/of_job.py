@@ -6,8 +6,9 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.model.hangs.of_hosts import combined
 from kinetoscope.model.hangs.of_trace import records_of
-from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS
+from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS, Records
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
@@ -21,9 +22,6 @@ PACKED: Final = Schema(
 """Rows of all tables, with the columns of all of them."""
 
 _NO_ROWS: Final = PACKED.empty()
-
-Records = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
-"""Calls, groups and hosts: see `records`."""
 
 
 def packed(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
@@ -51,7 +49,7 @@ def unpacked(frame: pl.DataFrame) -> Records:
     if hosts.height > hosts.n_unique("rank"):  # the files belong to each cycle
         calls = calls.unique(["rank", "group", "seq", "order", "is_p2p"], maintain_order=True)
         groups = groups.unique(["rank", "group"], maintain_order=True)
-        hosts = hosts.unique("rank", maintain_order=True)
+        hosts = combined(hosts)
     by_call = calls.sort("rank", "order", maintain_order=True)
     return by_call, groups.sort("rank", maintain_order=True), hosts.sort("rank")
 

@@ -1,6 +1,6 @@
 """The records of a rank of a job that may hang: from its dumps of the Flight Recorder, else from its trace.
 
-What the recorder of the host writes when a job hangs adds rows of `HOSTS`.
+What hosts wrote when the job hung adds rows of `HOSTS`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from kinetoscope.model.collectives.calls import base_of, collective_calls
 from kinetoscope.model.collectives.process_groups import configured, ranks_of, world_size
 from kinetoscope.model.flight_recorder.of_trace import dumps_of
 from kinetoscope.model.hangs.of_dumps import records_of_dumps
-from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS
+from kinetoscope.model.hangs.of_hosts import with_hosts
+from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS, Records
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-
-Records = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
-"""Rows of `CALLS`, `GROUPS` and `HOSTS`."""
 
 
 def records_of(trace: Trace) -> Records:
@@ -27,8 +25,10 @@ def records_of(trace: Trace) -> Records:
     """
     if dumps := dumps_of(trace):
         calls, groups, hosts = records_of_dumps(trace.source.rank, dumps)
-        return calls, _with_members(groups, trace), _with_world(hosts, trace)
-    return _of_collectives(trace)
+        records = calls, _with_members(groups, trace), _with_world(hosts, trace)
+    else:
+        records = _of_collectives(trace)
+    return with_hosts(trace.source.rank, records, [*trace.companions("hang")])
 
 
 def _with_members(groups: pl.DataFrame, trace: Trace) -> pl.DataFrame:

@@ -118,6 +118,8 @@ def _of_recorded(job: HangEvidence, rank: int, node: Node | None, row: dict[str,
         return replace(early, row=row)
     if by_host is None and _is_slow(job, rank, node, begun):
         return Reason("slow rank", "likely", (rank,), node, row)
+    if by_host == "rank ended":
+        return Reason(by_host, "sure", (rank,), node, row)
     if is_stale:
         return Reason("missing rank", "guess", (rank,), node, row)
     is_proven = job.pace.surely_stands(rank)

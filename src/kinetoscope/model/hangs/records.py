@@ -59,3 +59,6 @@ HOSTS: Final = Schema(
     Column("source", pl.String, "What its records come from: flight recorder, trace, stacks, log; several by commas."),
 )
 """The hosts of the ranks of which anything is known. A rank without a row has left nothing."""
+
+Records = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+"""Rows of `CALLS`, `GROUPS` and `HOSTS`."""

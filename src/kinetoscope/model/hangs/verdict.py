@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ Certainty = Literal["sure", "likely", "guess"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class HangVerdict:
     """Why a group of ranks does not go on.
 
     Attributes:
@@ -93,7 +94,7 @@ class Verdict:
     shows: pl.DataFrame | None = None
 
 
-def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> tuple[Verdict, ...]:
+def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> tuple[HangVerdict, ...]:
     """Why the job does not go on, the first cause first; never empty.
 
     The laws are in decision 101.
@@ -108,29 +109,52 @@ def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
     if job.moves:
         made = [(each, end) for each, end in made if each.cause == "slow rank" or each.certainty == "sure"]
     made_verdicts = [_verdict(job, calls, each, waiting) for each, waiting in merged(made)]
-    return tuple(sorted(made_verdicts, key=_first)) or (_no_hang(job),)
+    return tuple(sorted(made_verdicts, key=_first)) or _not_followed(job, calls) or (_no_hang(job),)
 
 
-def _first(verdict: Verdict) -> tuple[bool, int, int]:
+def _first(verdict: HangVerdict) -> tuple[bool, int, int]:
     """Order: what records show before what a missing record may mean, then by the ranks that wait."""
     is_guess = verdict.certainty == "guess" and verdict.cause in ("rank ended", "missing rank")
     return is_guess, -len(verdict.waiting), CAUSES.index(verdict.cause)
 
 
-def _no_hang(job: HangEvidence) -> Verdict:
+def _not_followed(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, ...]:
+    """Collectives of gloo that some ranks have left and others never called.
+
+    gloo's records end a call that has failed as one that is done. So either it has failed, as these did not come, or
+    their records are older: the times of writing tell, where they are known.
+    """
+    made = []
+    groups = [(number, group) for number, group in enumerate(job.at.groups) if group.key.startswith("gloo:")]
+    for rank, (number, group) in itertools.product(sorted(job.at.stale), groups):
+        called = job.at.has_called.get((number, rank))
+        is_later = (pl.col("group") == group.key) & (pl.col("seq") > (called or 0)) & ~pl.col("is_p2p")
+        later = job.calls.filter(is_later).sort("seq", "created")
+        if called is None or later.is_empty():
+            continue
+        row = later.row(0, named=True)
+        written = job.at.hosts.get(rank, {}).get("written")
+        if written is None or written > row["created"] + CLOCKS:
+            why = Reason("missing rank", "likely" if written else "guess", (rank,), (number, row["seq"]), row)
+            waiting = later.filter(pl.col("seq") == row["seq"])["rank"].unique().sort()
+            made.append(_verdict(job, calls, why, tuple(waiting.to_list())))
+    return tuple(made)
+
+
+def _no_hang(job: HangEvidence) -> HangVerdict:
     """Nobody waits for what does not come."""
     if not job.at.recorded:
-        return Verdict("unknown", "guess")
+        return HangVerdict("unknown", "guess")
     causes = {rank: host_cause(job.at.hosts.get(rank)) for rank in job.at.ranks if job.pace.stands(rank)}
     busy = {rank: cause for rank, cause in causes.items() if cause is not None}
     if busy and job.moves is False:
         cause = min(busy.values(), key=CAUSES.index)
         ranks = tuple(rank for rank, each in busy.items() if each == cause)
-        return Verdict(cause, "likely", ranks, line=_line_of(job, ranks))
-    return Verdict("no hang", "likely")
+        return HangVerdict(cause, "likely", ranks, line=_line_of(job, ranks))
+    return HangVerdict("no hang", "likely")
 
 
-def _verdict(job: HangEvidence, calls: pl.DataFrame, why: Reason, waiting: tuple[int, ...]) -> Verdict:
+def _verdict(job: HangEvidence, calls: pl.DataFrame, why: Reason, waiting: tuple[int, ...]) -> HangVerdict:
     """A reason, with the calls that show it."""
     rows = [row for each in job.there(why.node).values() for row in each] if why.node in job.at.came else []
     rows += [] if why.row is None else [dict(why.row)]
@@ -141,7 +165,7 @@ def _verdict(job: HangEvidence, calls: pl.DataFrame, why: Reason, waiting: tuple
     group, seq = (first["group"], first["seq"]) if first else ("", None)
     if why.node is not None:
         group, seq = job.at.groups[why.node[0]].key, why.node[1]
-    return Verdict(
+    return HangVerdict(
         why.cause,
         why.certainty,
         why.ranks,

@@ -13,6 +13,7 @@ from kinetoscope.notes import Note
 from kinetoscope.readers.flight_recorder import is_dump
 from kinetoscope.readers.flight_recorder.alone import NAME, dump_at, is_named
 from kinetoscope.readers.job.companion_files import CompanionFiles
+from kinetoscope.readers.job.host_files import HANG_FOLDER
 from kinetoscope.readers.job.ranks import natural, rank_in_dump_name, shortened
 from kinetoscope.readers.reader import CandidateFile
 
@@ -47,7 +48,7 @@ _ALONE_NOTE: Final = Note(
 )
 
 FILES: Final = CompanionFiles(
-    (DUMP_FOLDER,),
+    (DUMP_FOLDER, HANG_FOLDER),
     lambda _, head: is_dump(head()),
     "no dump of the Flight Recorder; torch writes them to TORCH_FR_DUMP_TEMP_FILE when a collective takes too long",
     dump_at,

@@ -103,4 +103,5 @@ FILES: Final = CompanionFiles(
     missing="no stacks by faulthandler, notes of `kinetoscope record --hang`, or logs",
     read=host_file_at,
     join=_joined,
+    named=is_named,
 )
