@@ -13,6 +13,7 @@ from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
 from kinetoscope.readers.job.capture_traces import with_captures
 from kinetoscope.readers.json import kineto
+from kinetoscope.readers.perfetto import reader as perfetto
 from kinetoscope.readers.reader import CandidateFile, Reader
 from kinetoscope.readers.snapshot import alone, timeline_files
 from kinetoscope.readers.sqlite import reader as sqlite
@@ -24,6 +25,7 @@ READERS: Final[dict[str, Reader]] = {
     timeline_files.READER.name: timeline_files.READER,
     sqlite.READER.name: sqlite.READER,
     rocprof.READER.name: rocprof.READER,
+    perfetto.READER.name: perfetto.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 
