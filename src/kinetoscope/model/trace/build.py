@@ -125,11 +125,11 @@ class TraceBuilder:
         phase: str,
         category: Column,
         names: Column,
-        start: ArrayLike,
+        start: ArrayLike | None,
         end: ArrayLike,
         *,
         process: Column = 0,
-        thread: Column = 0,
+        thread: Column | None = 0,
         arguments: Mapping[str, Column | None],
         **members: Column,
     ) -> None:
@@ -139,17 +139,19 @@ class TraceBuilder:
             phase: X for spans; i, C, s, f, ….
             category: of each, or of all; "" for events without one.
             names: of each, or of all.
-            start: when each is or begins, ns.
+            start: when each is or begins, ns; None for one event that has no time.
             end: when each ends, ns.
             process: of each, or of all.
-            thread: of each, or of all.
+            thread: of each, or of all; None for one event that has none.
             arguments: by the keys that Kineto writes.
             members: of the events themselves, by theirs: `id`, `bp`, `s`.
         """
-        head = _SPAN if phase == "X" else _EVENT
-        head = head if isinstance(category, Coded) or category else tuple(item for item in head if item[0] != CAT)
-        place = (process, thread)
-        self._add(phase, category, head, names, (start, end), place, arguments, members)
+        absent = {CAT: category == "", TID: thread is None, TS: start is None}
+        items = _SPAN if phase == "X" else _EVENT
+        head = tuple(item for item in items if not absent.get(item[0], False))
+        times = ([0], [0]) if start is None else (start, end)
+        place = (process, [None] if thread is None else thread)
+        self._add(phase, category, head, names, times, place, arguments, members)
 
     @property
     def places(self) -> Collection[tuple[Any, Any]]:
@@ -244,10 +246,11 @@ class TraceBuilder:
         """Add events whose items are those of `head`, then other members, and then the arguments."""
         start, end = (np.asarray(each, np.int64) for each in times)
         count = len(start)
-        items, slots = [*head], []
-        for level, columns in ((0, members or {}), (ARGUMENT_LEVEL, arguments)):
-            items += [_ARGS] if level and columns else []
-            for name, column in columns.items():
+        items: list[Item] = [*head]
+        slots: list[Int64s] = []
+        for level, given in ((0, members or {}), (ARGUMENT_LEVEL, arguments)):
+            items += [_ARGS] if level and given else []
+            for name, column in given.items():
                 if column is None or isinstance(column, bool):
                     items.append((self._code(name), _LITERALS[column], level))
                     continue
@@ -277,7 +280,8 @@ class TraceBuilder:
         for pair in np.argsort(at).tolist():  # in the order in which they come
             first, second = divmod(int(pairs[pair]), len(values[1]))
             tracks[pair] = self._tracks.setdefault((values[0][first], values[1][second]), len(self._tracks))
-        return tracks[which]
+        of_events: Int64s = tracks[which]
+        return of_events
 
     def _slots(self, column: Column, count: int) -> tuple[int, Int64s]:
         """The kind of a column's values, and the 64 bits of each."""

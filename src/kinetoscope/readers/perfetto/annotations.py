@@ -45,6 +45,8 @@ _MAX_DEPTH: Final = 32
 AN_INTEGER, A_FLOAT, A_TEXT, TRUE, FALSE, NOTHING, ANY = range(7)
 """What a value is; the bits of a text, and of what is nested, are its place among `Values.values`."""
 
+_LITERALS: Final = {TRUE: True, FALSE: False, NOTHING: None}
+
 
 @dataclass
 class Arguments:
@@ -68,10 +70,11 @@ class Arguments:
         event = np.concatenate([self.event, events])
         order = np.argsort(event, kind="stable")
         added = (np.full(len(events), len(self.keys)), np.full(len(events), AN_INTEGER), numbers)
-        columns = (np.concatenate(each)[order] for each in zip((self.key, self.kind, self.bits), added, strict=True))
-        return Arguments(event[order], *columns, [*self.keys, key], self.values)
+        old = (self.key, self.kind, self.bits)
+        keys, kinds, bits = (np.concatenate(each)[order] for each in zip(old, added, strict=True))
+        return Arguments(event[order], keys, kinds, bits, [*self.keys, key], self.values)
 
-    def shapes(self, events: int) -> Iterator[tuple[Int64s, Mapping[str, Column]]]:
+    def shapes(self, events: int) -> Iterator[tuple[Int64s, Mapping[str, Column | None]]]:
         """Events that have the same arguments in the same order, and these as columns.
 
         Raises:
@@ -85,37 +88,38 @@ class Arguments:
             rows = np.flatnonzero(count > depth)
             refined, _ = group(codes[rows], items[first[rows] + depth])
             codes[rows] = refined + int(codes.max()) + 1
-        codes, representatives = group(codes)
+        shape, representatives = group(codes)
         if len(representatives) > MAX_SHAPES:
             raise LimitError(f"events with more than {MAX_SHAPES:,} combinations of arguments")
-        order = np.argsort(codes, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=len(representatives)))
+        order = np.argsort(shape, kind="stable")
+        ends = np.cumsum(np.bincount(shape, minlength=len(representatives)))
         for rows in np.split(order, ends[:-1]) if len(ends) else ():
             at = first[rows]
-            columns: dict[str, Column] = {}
+            columns: dict[str, Column | None] = {}
             for depth in range(int(count[rows[0]])):
                 places = at + depth
                 key = self.keys[int(self.key[places[0]])]
                 columns.setdefault(key, self._column(int(self.kind[places[0]]), self.bits[places]))
             yield rows, columns
 
-    def _column(self, kind: int, bits: Int64s) -> Column:
+    def _column(self, kind: int, bits: Int64s) -> Column | None:
         if kind == AN_INTEGER:
             return bits
         if kind == A_FLOAT:
             return bits.view(np.float64)
-        if kind in (TRUE, FALSE, NOTHING):
-            return {TRUE: True, FALSE: False}.get(kind)
+        if kind in _LITERALS:
+            return _LITERALS[kind]
         used, places = np.unique(bits, return_inverse=True)
         return Coded(places.astype(np.int64), [self.values[place] for place in used.tolist()])
 
 
-def annotations(of: Fields, number: int, packet: Int64s, stretch: Int64s, tables: Interned) -> Arguments:
+def arguments_of(of: Fields, number: int, packet: Int64s, stretch: Int64s, tables: Interned) -> Arguments:
     """The annotations of events that are a field of theirs; `packet` and `stretch` are those of the events."""
-    event, ranges = of.repeated(number)
+    of_event, ranges = of.repeated(number)
+    event = of_event.astype(np.int64)
     rank = np.arange(len(event)) - (np.searchsorted(event, event) if len(event) else 0)
     some = rank < MAX_ARGUMENTS
-    event, ranges = event[some].astype(np.int64), ranges.at(some)
+    event, ranges = event[some], ranges.at(some)
     read = fields(of.data, ranges)
     packet, stretch = packet[event], stretch[event]
     names = read.ranges(NAME).or_else(tables.table(interned.KEYS).ranges(packet, stretch, read.integers(NAME_ID), 2))
@@ -165,16 +169,15 @@ def annotations(of: Fields, number: int, packet: Int64s, stretch: Int64s, tables
 
 def pairs(of: Fields, number: int, key_field: int, value_field: int) -> Arguments:
     """The pairs of texts that are a field of events."""
-    event, ranges = of.repeated(number)
+    of_event, ranges = of.repeated(number)
+    event = of_event.astype(np.int64)
     read = fields(of.data, ranges)
     key, keys = distinct(of.data, read.ranges(key_field))
     kind, bits = np.full(len(event), -1, np.int64), np.zeros(len(event), np.int64)
     values: list[Any] = []
     _texts(of.data, read.ranges(value_field), kind, bits, values)
     known = kind >= 0
-    return Arguments(
-        event[known].astype(np.int64), key[known], kind[known], bits[known], [text_of(each) for each in keys], values
-    )
+    return Arguments(event[known], key[known], kind[known], bits[known], [text_of(each) for each in keys], values)
 
 
 def text_of(raw: bytes) -> str:

@@ -11,7 +11,7 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.trace.build import Coded, Column, TraceBuilder
 from kinetoscope.model.trace.event_kinds import CATEGORIES
 from kinetoscope.readers.perfetto import interned
-from kinetoscope.readers.perfetto.annotations import AN_INTEGER, annotations, text_of
+from kinetoscope.readers.perfetto.annotations import AN_INTEGER, arguments_of, text_of
 from kinetoscope.readers.perfetto.interned import Interned
 from kinetoscope.readers.perfetto.packets import TRACK_EVENT, Packets
 from kinetoscope.readers.perfetto.slices import BEGIN, END, partners
@@ -53,7 +53,7 @@ class Events:
         self.type = read.integers(_TYPE)
         for phase, kind in _LEGACY_TYPES.items():
             self.type[(self.type == 0) & (self._phase == phase)] = kind
-        self.arguments = annotations(read, _ANNOTATIONS, self._packet, self._stretch, tables)
+        self.arguments = arguments_of(read, _ANNOTATIONS, self._packet, self._stretch, tables)
         self.unfinished = self.unbegun = 0
 
     def launched(self) -> tuple[Int64s, Int64s]:
@@ -82,7 +82,7 @@ class Events:
         category, categories = self._categories()
         end = self._ends(last)
         phases = self._phases()
-        self._counters(built, phases == ord("C"), Coded(name, names), Coded(category, categories))
+        self._counters(built, phases == ord("C"), Coded(name, names))
         for rows, columns in self.arguments.shapes(len(self.time)):
             for phase in np.unique(phases[rows]).tolist():
                 some = phases[rows] == phase
@@ -126,17 +126,18 @@ class Events:
 
     def _members(self, phase: str, rows: Int64s) -> dict[str, Column]:
         """What events have besides: the scope of instants, the id that arrows are joined by."""
+        members: dict[str, Column] = {}
         if phase == "X":
-            return {}
+            return members
         if phase == "i":
             scope = self._legacy.integers(14)[rows]
-            return {"s": [_SCOPES.get(each, "t") for each in scope.tolist()]}
+            return members | {"s": [_SCOPES.get(each, "t") for each in scope.tolist()]}
         number = np.zeros(len(rows), np.int64)
         for key in (11, 10, 6):
             has = self._legacy.has(key)[rows]
             number[has] = self._legacy.integers(key)[rows][has]
         bound = self._legacy.integers(12)[rows] > 0
-        return {"id": number} | ({"bp": "e"} if bound.all() and len(bound) else {})
+        return members | {"id": number} | ({"bp": "e"} if bound.all() and len(bound) else {})
 
     def _ends(self, last: int) -> Int64s:
         end = self.time.copy()
@@ -181,7 +182,7 @@ class Events:
         codes, texts = distinct(read.data, of_id.or_else(first))
         return codes, [text_of(each) for each in texts]
 
-    def _counters(self, built: TraceBuilder, chosen: Any, name: Coded, category: Coded) -> None:
+    def _counters(self, built: TraceBuilder, chosen: Any, name: Coded) -> None:
         """Samples of counters: a counter is a track; its unit is the name of the series."""
         for uuid in np.unique(self.track[chosen]).tolist():
             rows = np.flatnonzero(chosen & (self.track == uuid))
@@ -204,11 +205,12 @@ class Events:
                     self.time[some],
                     process=process,
                     thread=thread,
-                    arguments={track.unit or "value": value},
+                    arguments={track.unit or ("" if self._own else "value"): value},
                 )
 
 
 def part(column: Column | None, chosen: Any) -> Column | None:
+    """The values of some events."""
     if isinstance(column, Coded):
         return Coded(column.codes[chosen], column.values)
     return column[chosen] if isinstance(column, np.ndarray) else column

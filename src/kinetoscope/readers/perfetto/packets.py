@@ -167,7 +167,8 @@ class _Clocks:
         self.unknown = 0
         main = np.flatnonzero(self._id == self._main)
         self.origin = int(self._read_ns[main[0]]) if len(main) else None
-        real = np.flatnonzero((self._id == _REALTIME) & (self._packet == self._packet[main[0]])) if len(main) else []
+        same = self._packet == (self._packet[main[0]] if len(main) else -1)
+        real = np.flatnonzero((self._id == _REALTIME) & same)
         self.since_1970 = int(self._read_ns[real[0]]) if len(real) else None
 
     def times(self) -> Int64s:

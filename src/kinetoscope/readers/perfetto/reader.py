@@ -1,7 +1,7 @@
-"""Perfetto's own format (`.pftrace`, `.perfetto-trace`): torch's export of that name, and any recording with track events.
+"""Perfetto's own format (`.pftrace`): torch's export of that name, and any recording with track events.
 
-torch 2.13 and later write it for a path with `.pftrace` in it, where CUPTI is new enough: stages of GPUs for device work,
-track events for the host. Its slices nest, so of spans that overlap the end of the first is cut.
+torch 2.13 and later write it for a path with `.pftrace` in it, where CUPTI is new enough: stages of GPUs for device
+work, track events for the host. Its slices nest, so of spans that overlap the end of the first is cut.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kinetoscope.readers.reader import Reader
 OURS: Final = "kinetoscope."
 """What the names of facts begin with that our own export adds, and what it calls its tracks and metadata events."""
 
-TRACKS, EVENTS = "tracks", "metadata events"
+TRACKS, EVENTS, FIRST = "tracks", "metadata events", "first time"
 
 _READ: Final = frozenset((5, 6, 11, 52, 53, 60))
 _WITHOUT_EVENTS: Final = frozenset(
@@ -69,36 +69,40 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
 
 def _built(read: Packets, facts: dict[str, Any], built: TraceBuilder) -> Iterator[Note]:
-    origin = read.origin or 0
+    origin = (read.origin or 0) - facts.get(FIRST, 0)
     own = TRACKS in facts
     tables = Interned(read)
     tracks = Tracks(read, {each[0]: (each[1], each[2]) for each in facts.get(TRACKS, ())})
     events = Events(read, tables, tracks, origin, own=own)
     stages = Stages(read, tables, origin)
     for each in facts.get(EVENTS, ()):
+        arguments = {key: [value] for key, value in (each.get("args") or {}).items()}
+        time = [round(float(each["ts"]) * 1000)] if "ts" in each else None
         built.add_as_written(
             "M",
             "",
-            each["name"],
-            [each["ts"]],
-            [each["ts"]],
-            process=each["pid"],
-            thread=each["tid"],
-            arguments=each["args"],
+            str(each.get("name")),
+            time,
+            time or [0],
+            process=[each.get("pid")],
+            thread=[each["tid"]] if "tid" in each else None,
+            arguments=arguments,
         )
     last = max((int(each.max()) for each in (events.time, stages.end) if len(each)), default=0)
     stages.add_to(built, events)
     events.add_to(built, last)
     add_counters(read, tables, origin, built)
-    for what, name, (process, thread) in tracks.names():
+    for what, name, (process, thread) in tracks.names() if built.places else ():
         if what == "process_name":
             built.name_process(name, process=process)
         else:
             built.name_thread(name, process=process, thread=thread)
-    yield from _notes(read, events)
+    yield from _notes(read, events, stages)
 
 
-def _notes(read: Packets, events: Events) -> Iterator[Note]:
+def _notes(read: Packets, events: Events, stages: Stages) -> Iterator[Note]:
+    if stages.of_torch:
+        yield Note("CUT_SPANS", "torch cuts spans where the next one begins that overlaps: durations may be too short.")
     if events.unfinished:
         spans = number_of(events.unfinished, "span was", "spans were")
         yield Note("UNFINISHED", f"{spans} open when the recording ended: cut off there.", "warning")
@@ -147,7 +151,7 @@ def _text(read: Packets, ranges: Ranges, place: int) -> str:
 
 
 def _metadata(read: Packets, facts: dict[str, Any]) -> dict[str, Any]:
-    own = {key: value for key, value in facts.items() if key not in (TRACKS, EVENTS)}
+    own = {key: value for key, value in facts.items() if key not in (TRACKS, EVENTS, FIRST)}
     if TRACKS in facts or read.since_1970 is None:
         return own
     return {"baseTimeNanoseconds": read.since_1970}

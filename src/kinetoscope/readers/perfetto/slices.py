@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.compiled import compiled, frozen
 
 BEGIN, END = 1, 2
@@ -50,7 +50,7 @@ def partners(track: Int64s, kind: Int64s, time: Int64s) -> tuple[Int64s, int]:
     return partner, int(without)
 
 
-def _of_blocks(track: Int64s, kind: Int64s, time: Int64s, partner: Int64s, left: np.ndarray) -> None:  # type: ignore[type-arg]
+def _of_blocks(track: Int64s, kind: Int64s, time: Int64s, partner: Int64s, left: Bools) -> None:
     """Join blocks of beginnings that are followed by a block of ends on the same tracks."""
     changes = np.flatnonzero(np.diff(kind)) + 1
     starts = np.concatenate([[0], changes])

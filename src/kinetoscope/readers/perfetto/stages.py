@@ -63,6 +63,7 @@ class Stages:
         self._read = fields(packets.fields.data, packets.fields.ranges(STAGE).at(rows))
         self._packet, self._stretch, self._tables = rows, packets.stretch[rows], tables
         self.start = packets.time[rows] - origin
+        self.of_torch = False
         self.end = self.start + np.clip(self._read.integers(_DURATION), 0, 1 << 60)
 
     def add_to(self, built: TraceBuilder, events: Events) -> None:
@@ -71,6 +72,7 @@ class Stages:
             return
         read = self._read
         arguments = _with_numbers(pairs(read, _EXTRA, 1, 2))
+        self.of_torch = {"correlation", "stream"} <= {*arguments.keys}
         device = read.integers(_GPU)
         queue, queues = self._texts(interned.SPECIFICATIONS, read.integers(_QUEUE_ID), 2)
         number = np.array([_stream_of(each) for each in queues], np.int64)[queue]

@@ -24,7 +24,7 @@ Place = tuple[int | str, int | str]
 
 @dataclass
 class Track:
-    """A track: its name, process and thread, what it is below, and, of a counter, unit, factor and whether it adds up."""
+    """A track: its name and place, what it is below, and, of a counter, unit, factor and whether it adds up."""
 
     name: str = ""
     process: int | None = None

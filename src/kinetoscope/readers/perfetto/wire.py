@@ -37,6 +37,26 @@ def _varint(data, at, end):  # type: ignore[no-untyped-def]
     return value, np.int64(-1)
 
 
+@inlined
+def _content(data, at, end, wire):  # type: ignore[no-untyped-def]
+    """The bits or the length of a field, where its content begins, and where it ends; −1 where it does not fit."""
+    bits = np.uint64(0)
+    if wire == 0:
+        bits, to = _varint(data, at, end)
+        return bits, at, to
+    if wire == 2:
+        bits, begin = _varint(data, at, end)
+        if begin >= 0 and bits <= np.uint64(end - begin):
+            return bits, begin, begin + np.int64(bits)
+        return bits, begin, np.int64(-1)
+    size = np.int64(8 if wire == 1 else 4 if wire == 5 else 0)
+    if size == 0 or at + size > end:
+        return bits, at, np.int64(-1)
+    for byte in range(size):
+        bits |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
+    return bits, at, at + size
+
+
 @compiled
 def _take_apart(data, starts, ends, damaged, message, number, kind, value, at):  # type: ignore[no-untyped-def]
     """Fill the columns of all fields, or, where these are empty, only count them; what follows damage is left out."""
@@ -52,27 +72,7 @@ def _take_apart(data, starts, ends, damaged, message, number, kind, value, at): 
             if place < 0 or key < 1 or key >= 536870912:
                 damaged[each] = True
                 break
-            bits = np.uint64(0)
-            begin = place
-            if wire == 0:
-                bits, place = _varint(data, place, end)
-            elif wire == 2:
-                bits, begin = _varint(data, place, end)
-                place = begin
-                if begin >= 0 and bits <= np.uint64(end - begin):
-                    place = begin + np.int64(bits)
-                else:
-                    place = np.int64(-1)
-            elif wire == 1 or wire == 5:
-                size = 8 if wire == 1 else 4
-                if place + size <= end:
-                    for byte in range(size):
-                        bits |= np.uint64(data[place + byte]) << np.uint64(8 * byte)
-                    place += size
-                else:
-                    place = np.int64(-1)
-            else:
-                place = np.int64(-1)
+            bits, begin, place = _content(data, place, end, wire)
             if place < 0:
                 damaged[each] = True
                 break
@@ -189,8 +189,8 @@ def fields(data: UInt8s, ranges: Ranges) -> Fields:
 
 
 def _columns(count: int) -> tuple[Int32s, Int32s, UInt8s, Int64s, Int64s]:
-    integers, longs = (lambda: np.empty(count, np.int32)), (lambda: np.empty(count, np.int64))
-    return integers(), integers(), np.empty(count, np.uint8), longs(), longs()
+    integers, longs = np.empty((2, count), np.int32), np.empty((2, count), np.int64)
+    return integers[0], integers[1], np.empty(count, np.uint8), longs[0], longs[1]
 
 
 # --- texts
