@@ -137,13 +137,16 @@ def arguments_of(of: Fields, number: int, packet: Int64s, stretch: Int64s, table
     values: list[Any] = []
     texts = read.ranges(TEXT).or_else(tables.table(interned.TEXTS).ranges(packet, stretch, read.integers(TEXT_ID), 2))
     _texts(of.data, texts, kind, bits, values)
+    as_json = np.flatnonzero(read.has(TEXT_ID) & np.isin(read.integers(TEXT_ID), tables.nested))
+    codes, representatives = group(bits[as_json])
+    decoded = [_from_json(values[bits[place]]) for place in as_json[representatives].tolist()]
+    _decoded(as_json, codes, kind, bits, values, decoded)
     nested = _Nested(of.data, tables)
     chosen = np.flatnonzero(read.has(ENTRIES) | read.has(VALUES) | read.has(JSON))
     codes, representatives = group(distinct(of.data, ranges.at(chosen))[0], stretch[chosen])
     _decoded(
         chosen,
         codes,
-        representatives,
         kind,
         bits,
         values,
@@ -157,7 +160,6 @@ def arguments_of(of: Fields, number: int, packet: Int64s, stretch: Int64s, table
     _decoded(
         big,
         codes,
-        representatives,
         kind,
         bits,
         values,
@@ -192,11 +194,8 @@ def _texts(data: UInt8s, texts: Ranges, kind: Int64s, bits: Int64s, values: list
     values += [text_of(each) for each in distinct_texts]
 
 
-def _decoded(
-    chosen: Int64s, codes: Any, representatives: Any, kind: Int64s, bits: Int64s, values: list[Any], decoded: list[Any]
-) -> None:
+def _decoded(chosen: Int64s, codes: Any, kind: Int64s, bits: Int64s, values: list[Any], decoded: list[Any]) -> None:
     """Give arguments their values, of which those that are numbers and texts are so."""
-    del representatives
     kinds, slots = [], []
     for value in decoded:
         what, slot = _kind_of(value)

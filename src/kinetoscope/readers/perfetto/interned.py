@@ -62,10 +62,14 @@ class Table:
 
 
 class Interned:
-    """All tables of a recording, each taken apart when it is first asked for."""
+    """All tables of a recording, each taken apart when it is first asked for.
 
-    def __init__(self, packets: Packets) -> None:
-        self._packets = packets
+    Attributes:
+        nested: int64, ids of those texts that are nested values as JSON, in a file of ours.
+    """
+
+    def __init__(self, packets: Packets, nested: Int64s) -> None:
+        self._packets, self.nested = packets, nested
         self._messages = fields(packets.fields.data, packets.fields.ranges(INTERNED))
         self._tables: dict[int, Table] = {}
 

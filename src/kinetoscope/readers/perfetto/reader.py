@@ -31,7 +31,7 @@ from kinetoscope.readers.reader import Reader
 OURS: Final = "kinetoscope."
 """What the names of facts begin with that our own export adds, and what it calls its tracks and metadata events."""
 
-TRACKS, EVENTS, FIRST = "tracks", "metadata events", "first time"
+TRACKS, EVENTS, FIRST, NESTED = "tracks", "metadata events", "first time", "nested"
 
 _READ: Final = frozenset((5, 6, 11, 52, 53, 60))
 _WITHOUT_EVENTS: Final = frozenset(
@@ -71,7 +71,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 def _built(read: Packets, facts: dict[str, Any], built: TraceBuilder) -> Iterator[Note]:
     origin = (read.origin or 0) - facts.get(FIRST, 0)
     own = TRACKS in facts
-    tables = Interned(read)
+    tables = Interned(read, np.array(facts.get(NESTED, []), np.int64))
     tracks = Tracks(read, {each[0]: (each[1], each[2]) for each in facts.get(TRACKS, ())})
     events = Events(read, tables, tracks, origin, own=own)
     stages = Stages(read, tables, origin)
@@ -151,7 +151,7 @@ def _text(read: Packets, ranges: Ranges, place: int) -> str:
 
 
 def _metadata(read: Packets, facts: dict[str, Any]) -> dict[str, Any]:
-    own = {key: value for key, value in facts.items() if key not in (TRACKS, EVENTS, FIRST)}
+    own = {key: value for key, value in facts.items() if key not in (TRACKS, EVENTS, FIRST, NESTED)}
     if TRACKS in facts or read.since_1970 is None:
         return own
     return {"baseTimeNanoseconds": read.since_1970}

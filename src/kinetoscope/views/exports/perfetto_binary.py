@@ -72,7 +72,7 @@ class _Recording:
     """The events so far, as they will stand in the file but for their times."""
 
     def __init__(self) -> None:
-        self._interned: dict[str, dict[str, int]] = {name: {} for name in _TABLES}
+        self._interned: dict[str, dict[tuple[str, bool], int]] = {name: {} for name in _TABLES}
         self._uuids: dict[tuple[Any, ...], int] = {}
         self._metadata: list[dict[str, Any]] = []
         self._times: list[tuple[int, int]] = []
@@ -115,12 +115,13 @@ class _Recording:
         for descriptor in self._descriptors():
             yield _field(1, _SEQUENCE + _field(60, descriptor))
         facts = {**members, "first time": first, "metadata events": self._metadata}
+        facts["nested"] = [code for (_, is_nested), code in self._interned["text"].items() if is_nested]
         facts["tracks"] = [[uuid, *key[1:3]] for key, uuid in self._uuids.items() if key[0] != "process"]
         yield _field(1, _field(5, b"".join(_field(2, _fact(key, value)) for key, value in facts.items())))
         entries = (
             _field(number, b"\x08" + _varint(code) + _field(place, _encoded(text)))
             for name, (number, place) in _TABLES.items()
-            for text, code in self._interned[name].items()
+            for (text, _), code in self._interned[name].items()
         )
         yield _field(1, _SEQUENCE + _CLEARED + _field(12, b"".join(entries)))
         yield from self._events(first)
@@ -147,9 +148,9 @@ class _Recording:
         self._bodies.append(body)
         self._ends.append(last)
 
-    def _code(self, table: str, text: str) -> int:
+    def _code(self, table: str, text: str, *, is_nested: bool = False) -> int:
         codes = self._interned[table]
-        return codes.setdefault(text, len(codes) + 1)
+        return codes.setdefault((text, is_nested), len(codes) + 1)
 
     def _uuid(self, *key: Any) -> int:
         return self._uuids.setdefault(key, len(self._uuids) + 1)
@@ -173,7 +174,8 @@ class _Recording:
             return named + b"\x29" + struct.pack("<d", value)
         if isinstance(value, str):
             return named + b"\x88\x01" + _varint(self._code("text", value))
-        return named + _field(9, _encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":"))))
+        # as texts: Perfetto 52 crashes at `legacy_json_value` with null in it, and its lists cannot be empty
+        return named + b"\x88\x01" + _varint(self._code("text", json.dumps(value, ensure_ascii=False), is_nested=True))
 
     def _descriptors(self) -> Iterator[bytes]:
         """Descriptions of processes, threads and counters."""
