@@ -1,4 +1,4 @@
-"""Perfetto's own format of events that are given as JSON: `.pftrace`, which is smaller than JSON and opens faster.
+"""Perfetto's own format of events that are given as JSON: `.pftrace`, which is smaller than JSON.
 
 Each event becomes a track event: spans begin and end, arrows and other phases are what Perfetto calls legacy events,
 arguments are annotations. Names are written once. What our reader needs to have all back as it was, and Perfetto has
