@@ -7,7 +7,7 @@ import sys
 import tempfile
 import tracemalloc
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kinetoscope.errors import InputError
 from kinetoscope.model.trace.source import Source
@@ -26,10 +26,19 @@ def whole() -> bytes:
     names = [{"iid": 1, "name": "gemm"}]
     keys = [{"iid": 1, "name": "correlation"}]
     counter = [{"iid": 1, "gpu_id": 3, "counter_descriptor": {"specs": [{"counter_id": 4, "name": "Power (W)"}]}}]
-    tables = {"event_names": names, "debug_annotation_names": keys, "gpu_specifications": specifications}
-    launch = {"type": 1, "track_uuid": 2, "name_iid": 1, "debug_annotations": [{"name_iid": 1, "int_value": 5}]}
+    tables: dict[str, Any] = {
+        "event_names": names,
+        "debug_annotation_names": keys,
+        "gpu_specifications": specifications,
+    }
+    launch: dict[str, Any] = {
+        "type": 1,
+        "track_uuid": 2,
+        "name_iid": 1,
+        "debug_annotations": [{"name_iid": 1, "int_value": 5}],
+    }
     launch["gpu_correlation"] = {"render_stage_submission_event_ids": [1]}
-    stage = {"event_id": 1, "duration": 9, "hw_queue_iid": 9, "stage_iid": 1, "name_iid": 1}
+    stage: dict[str, Any] = {"event_id": 1, "duration": 9, "hw_queue_iid": 9, "stage_iid": 1, "name_iid": 1}
     stage |= {"extra_data": [{"name": "bytes", "value": "8"}], "launch": {"grid_size": {"x": 4}}}
     clocks = [{"clock_id": 6, "timestamp": 10}, {"clock_id": 1, "timestamp": 99}]
     clocks += [{"clock_id": 64, "timestamp": 1, "is_incremental": 1, "unit_multiplier_ns": 1000}]

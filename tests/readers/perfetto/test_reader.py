@@ -51,7 +51,7 @@ def test_slices_have_their_kinds_and_arguments(tmp_path: Path) -> None:
     assert (trace.event(op)["pid"], trace.event(op)["tid"]) == (900, 901)
 
 
-STAGES = {
+STAGES: dict[str, Any] = {
     "trusted_packet_sequence_id": 1,
     "sequence_flags": 1,
     "interned_data": {
@@ -195,7 +195,12 @@ def test_the_encoder_writes_what_perfettos_own_does() -> None:
     protos = pytest.importorskip(
         "perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="perfetto is not installed"
     )
-    packets = [*THREAD, STAGES, stage(5, 6, 7, launch={"grid_size": {"x": 1}}), begin(1, "a", b=1.5, c=[1, {"d": "e"}])]
+    packets: list[dict[str, Any]] = [
+        *THREAD,
+        STAGES,
+        stage(5, 6, 7, launch={"grid_size": {"x": 1}}),
+        begin(1, "a", b=1.5, c=[1, {"d": "e"}]),
+    ]
     assert protos.Trace.FromString(recording(*packets)).ByteSize() == len(recording(*packets))
     [slice_] = [
         each.track_event for each in protos.Trace.FromString(recording(*packets)).packet if each.HasField("track_event")

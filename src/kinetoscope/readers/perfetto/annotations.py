@@ -16,7 +16,7 @@ from kinetoscope.errors import LimitError
 from kinetoscope.model.trace.build import Coded, Column
 from kinetoscope.readers.perfetto import interned
 from kinetoscope.readers.perfetto.interned import Interned
-from kinetoscope.readers.perfetto.wire import FIXED64, VARINT, Fields, Ranges, distinct, fields
+from kinetoscope.readers.perfetto.wire import FIXED64, VARINT, ByteRanges, Fields, distinct, fields
 
 NAME_ID, BOOL, UINT, INT, DOUBLE, TEXT, POINTER, JSON, NAME, ENTRIES, VALUES, TEXT_ID = (
     1,
@@ -49,7 +49,7 @@ _LITERALS: Final = {TRUE: True, FALSE: False, NOTHING: None}
 
 
 @dataclass
-class Arguments:
+class EventArguments:
     """Arguments of events, those of an event one after the other.
 
     Attributes:
@@ -65,14 +65,14 @@ class Arguments:
     keys: list[str]
     values: list[Any] = field(default_factory=list)
 
-    def with_integers(self, key: str, events: Int64s, numbers: Int64s) -> Arguments:
+    def with_integers(self, key: str, events: Int64s, numbers: Int64s) -> EventArguments:
         """The same with one more argument of some events."""
         event = np.concatenate([self.event, events])
         order = np.argsort(event, kind="stable")
         added = (np.full(len(events), len(self.keys)), np.full(len(events), AN_INTEGER), numbers)
         old = (self.key, self.kind, self.bits)
         keys, kinds, bits = (np.concatenate(each)[order] for each in zip(old, added, strict=True))
-        return Arguments(event[order], keys, kinds, bits, [*self.keys, key], self.values)
+        return EventArguments(event[order], keys, kinds, bits, [*self.keys, key], self.values)
 
     def shapes(self, events: int) -> Iterator[tuple[Int64s, Mapping[str, Column | None]]]:
         """Events that have the same arguments in the same order, and these as columns.
@@ -113,7 +113,7 @@ class Arguments:
         return Coded(places.astype(np.int64), [self.values[place] for place in used.tolist()])
 
 
-def arguments_of(of: Fields, number: int, packet: Int64s, stretch: Int64s, tables: Interned) -> Arguments:
+def arguments_of(of: Fields, number: int, packet: Int64s, stretch: Int64s, tables: Interned) -> EventArguments:
     """The annotations of events that are a field of theirs; `packet` and `stretch` are those of the events."""
     of_event, ranges = of.repeated(number)
     event = of_event.astype(np.int64)
@@ -166,10 +166,10 @@ def arguments_of(of: Fields, number: int, packet: Int64s, stretch: Int64s, table
         [int(bits[place]) % (1 << 64) for place in big[representatives].tolist()],
     )
     known = kind >= 0
-    return Arguments(event[known], key[known], kind[known], bits[known], [text_of(each) for each in keys], values)
+    return EventArguments(event[known], key[known], kind[known], bits[known], [text_of(each) for each in keys], values)
 
 
-def pairs(of: Fields, number: int, key_field: int, value_field: int) -> Arguments:
+def pairs(of: Fields, number: int, key_field: int, value_field: int) -> EventArguments:
     """The pairs of texts that are a field of events."""
     of_event, ranges = of.repeated(number)
     event = of_event.astype(np.int64)
@@ -179,7 +179,7 @@ def pairs(of: Fields, number: int, key_field: int, value_field: int) -> Argument
     values: list[Any] = []
     _texts(of.data, read.ranges(value_field), kind, bits, values)
     known = kind >= 0
-    return Arguments(event[known], key[known], kind[known], bits[known], [text_of(each) for each in keys], values)
+    return EventArguments(event[known], key[known], kind[known], bits[known], [text_of(each) for each in keys], values)
 
 
 def text_of(raw: bytes) -> str:
@@ -187,7 +187,7 @@ def text_of(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _texts(data: UInt8s, texts: Ranges, kind: Int64s, bits: Int64s, values: list[Any]) -> None:
+def _texts(data: UInt8s, texts: ByteRanges, kind: Int64s, bits: Int64s, values: list[Any]) -> None:
     chosen = np.flatnonzero(texts.there)
     codes, distinct_texts = distinct(data, texts.at(chosen))
     kind[chosen], bits[chosen] = A_TEXT, codes + len(values)
@@ -227,7 +227,7 @@ class _Nested:
 
     def value(self, start: int, end: int, stretch: int, depth: int) -> Any:
         """The value of an annotation; None where it has none, or is nested too deeply."""
-        read = fields(self._data, Ranges(np.array([start]), np.array([end])))
+        read = fields(self._data, ByteRanges(np.array([start]), np.array([end])))
         entries: dict[str, Any] = {}
         items: list[Any] = []
         value: Any = None
@@ -255,7 +255,7 @@ class _Nested:
         return entries or items or value
 
     def _name(self, start: int, end: int, stretch: int) -> str:
-        read = fields(self._data, Ranges(np.array([start]), np.array([end])))
+        read = fields(self._data, ByteRanges(np.array([start]), np.array([end])))
         name = read.ranges(NAME)
         if name.there[0]:
             return text_of(self._data[name.start[0] : name.end[0]].tobytes())

@@ -15,8 +15,8 @@ from kinetoscope.readers.perfetto.annotations import AN_INTEGER, arguments_of, t
 from kinetoscope.readers.perfetto.interned import Interned
 from kinetoscope.readers.perfetto.packets import TRACK_EVENT, Packets
 from kinetoscope.readers.perfetto.slices import BEGIN, END, partners
-from kinetoscope.readers.perfetto.tracks import Tracks
-from kinetoscope.readers.perfetto.wire import VARINT, Ranges, distinct, fields
+from kinetoscope.readers.perfetto.tracks import RecordedTracks
+from kinetoscope.readers.perfetto.wire import VARINT, ByteRanges, distinct, fields
 
 _CATEGORY_IDS, _ANNOTATIONS, _LEGACY, _TYPE, _NAME_ID, _TRACK, _CATEGORIES, _NAME = 3, 4, 6, 9, 10, 11, 22, 23
 _VALUE, _DOUBLE, _LAUNCHED = 30, 44, 3000
@@ -26,7 +26,7 @@ _INSTANT, _COUNTER = 3, 4
 _PHASE_OF_TYPE: Final = {BEGIN: "X", _INSTANT: "i", _COUNTER: "C"}
 _LEGACY_TYPES: Final = {ord("B"): BEGIN, ord("E"): END}
 _SCOPES: Final = {1: "g", 2: "p", 3: "t"}
-_TOLD_BY_ARGUMENT: Final = (
+_CATEGORY_BY_ARGUMENT: Final = (
     ("cbid", "cuda_runtime"),
     ("cuda_sync_kind", "cuda_sync"),
     ("Python id", "python_function"),
@@ -36,10 +36,10 @@ _TOLD_BY_ARGUMENT: Final = (
 """Categories of events that have none, as torch 2.14 wrote them, by an argument that only these have."""
 
 
-class Events:
+class TrackEvents:
     """The track events of a recording."""
 
-    def __init__(self, packets: Packets, tables: Interned, tracks: Tracks, origin: int, *, own: bool) -> None:
+    def __init__(self, packets: Packets, tables: Interned, tracks: RecordedTracks, origin: int, *, own: bool) -> None:
         rows = np.flatnonzero(packets.fields.has(TRACK_EVENT))
         every = packets.fields.ranges(TRACK_EVENT)
         self._read = read = fields(packets.fields.data, every.at(rows))
@@ -64,7 +64,7 @@ class Events:
         return event[inner.message[places]].astype(np.int64), inner.value[places]
 
     def correlations(self, events: Int64s) -> Int64s:
-        """What joins calls with what they launched: their own numbers, else new ones, which they get as arguments."""
+        """Numbers that join calls with what they launched: their own, else new ones, which they get as arguments."""
         key = self.arguments.keys.index("correlation") if "correlation" in self.arguments.keys else -1
         has = (self.arguments.key == key) & (self.arguments.kind == AN_INTEGER)
         result = np.full(len(self.time), -1, np.int64)
@@ -104,8 +104,8 @@ class Events:
     ) -> None:
         labels = category.values
         if not self._own and phase == "X":
-            told = next((each for key, each in _TOLD_BY_ARGUMENT if key in arguments), "user_annotation")
-            labels = [each if each.lower() in CATEGORIES else told for each in labels]
+            guessed = next((each for key, each in _CATEGORY_BY_ARGUMENT if key in arguments), "user_annotation")
+            labels = [each if each.lower() in CATEGORIES else guessed for each in labels]
         process, thread = self._tracks.columns(self.track[rows])
         for has_category in (True, False):
             of = np.array([bool(labels[code]) for code in range(len(labels))])[category.codes[rows]] == has_category
@@ -125,7 +125,7 @@ class Events:
             )
 
     def _members(self, phase: str, rows: Int64s) -> dict[str, Column]:
-        """What events have besides: the scope of instants, the id that arrows are joined by."""
+        """Other members of events: the scope of instants, the id that arrows are joined by."""
         members: dict[str, Column] = {}
         if phase == "X":
             return members
@@ -177,7 +177,7 @@ class Events:
         ids[read.message[places]] = read.value[places]
         of_id = self._tables.table(interned.CATEGORIES).ranges(self._packet, self._stretch, ids, 2)
         event, ranges = read.repeated(_CATEGORIES)
-        first = Ranges(np.full(read.messages, -1, np.int64), np.full(read.messages, -1, np.int64))
+        first = ByteRanges(np.full(read.messages, -1, np.int64), np.full(read.messages, -1, np.int64))
         first.start[event[::-1]], first.end[event[::-1]] = ranges.start[::-1], ranges.end[::-1]
         codes, texts = distinct(read.data, of_id.or_else(first))
         return codes, [text_of(each) for each in texts]

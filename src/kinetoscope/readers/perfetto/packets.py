@@ -15,7 +15,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int64s, UInt8s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.errors import LimitError
-from kinetoscope.readers.perfetto.wire import Fields, Ranges, fields
+from kinetoscope.readers.perfetto.wire import ByteRanges, Fields, fields
 
 PACKET: Final = 1
 """Field of the recording."""
@@ -51,7 +51,7 @@ class Packets:
     fields: Fields
     stretch: Int64s
     time: Int64s
-    defaults: Ranges
+    defaults: ByteRanges
     origin: int | None
     since_1970: int | None
     unknown_clocks: int
@@ -64,11 +64,11 @@ def packets(data: UInt8s, max_size: int) -> Packets:
     Raises:
         LimitError: packed packets hold more than `max_size` bytes.
     """
-    whole = fields(data, Ranges(np.zeros(1, np.int64), np.array([len(data)])))
+    whole = fields(data, ByteRanges(np.zeros(1, np.int64), np.array([len(data)])))
     top = fields(data, whole.repeated(PACKET)[1])
     if len(top.having(DEFLATED)) or len(top.having(ZSTD)):
         data = _unpacked(data, whole, top, max_size)
-        whole = fields(data, Ranges(np.zeros(1, np.int64), np.array([len(data)])))
+        whole = fields(data, ByteRanges(np.zeros(1, np.int64), np.array([len(data)])))
         top = fields(data, whole.repeated(PACKET)[1])
     sequence = top.integers(SEQUENCE)
     clears = ((top.integers(FLAGS) & _STATE_CLEARED) > 0) | (top.integers(CLEARED) > 0)
@@ -101,7 +101,7 @@ def _unpacked(data: UInt8s, whole: Fields, top: Fields, max_size: int) -> UInt8s
     return np.frombuffer(b"".join(pieces), np.uint8)
 
 
-def _with_tags(data: UInt8s, ranges: Ranges, first: int, last: int) -> bytes:
+def _with_tags(data: UInt8s, ranges: ByteRanges, first: int, last: int) -> bytes:
     """Packets with their tags and lengths, as they stand."""
     if first >= last:
         return b""
@@ -130,15 +130,15 @@ def _inflated(packed: bytes, number: int, most: int) -> bytes:
     return text
 
 
-def _filled(ranges: Ranges, order: Int64s, stretch: Int64s) -> Ranges:
-    """Of each packet the last range that stands at it or before it in its stretch."""
+def _filled(ranges: ByteRanges, order: Int64s, stretch: Int64s) -> ByteRanges:
+    """The last range, for each packet, that stands at it or before it in its stretch."""
     there = ranges.there[order]
     place = np.maximum.accumulate(np.where(there, np.arange(len(order)), -1)) if len(order) else np.zeros(0, np.int64)
     known = (place >= 0) & (stretch[order][place] == stretch[order])
     start, end = np.full(len(order), -1, np.int64), np.full(len(order), -1, np.int64)
     start[order] = np.where(known, ranges.start[order][place], -1)
     end[order] = np.where(known, ranges.end[order][place], -1)
-    return Ranges(start, end)
+    return ByteRanges(start, end)
 
 
 # --- clocks
@@ -147,7 +147,7 @@ def _filled(ranges: Ranges, order: Int64s, stretch: Int64s) -> Ranges:
 class _Clocks:
     """The times of packets by the clock of the recording: that of time since the machine was started, mostly."""
 
-    def __init__(self, top: Fields, sequence: Int64s, stretch: Int64s, order: Int64s, defaults: Ranges) -> None:
+    def __init__(self, top: Fields, sequence: Int64s, stretch: Int64s, order: Int64s, defaults: ByteRanges) -> None:
         self._top, self._sequence, self._order = top, sequence, order
         snapshots = fields(top.data, top.ranges(CLOCK_SNAPSHOT))
         of_packet, ranges = snapshots.repeated(1)

@@ -14,24 +14,26 @@ import numpy as np
 
 from kinetoscope.errors import BrokenTraceError, LimitError
 from kinetoscope.model.trace.build import TraceBuilder
+from kinetoscope.model.trace.perfetto_facts import (
+    FACT_FIRST_TIME,
+    FACT_METADATA_EVENTS,
+    FACT_NESTED,
+    FACT_PREFIX,
+    FACT_TRACKS,
+)
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.perfetto.annotations import text_of
-from kinetoscope.readers.perfetto.events import Events
+from kinetoscope.readers.perfetto.events import TrackEvents
 from kinetoscope.readers.perfetto.interned import Interned
 from kinetoscope.readers.perfetto.packets import CHROME, Packets, packets
-from kinetoscope.readers.perfetto.stages import Stages, add_counters
-from kinetoscope.readers.perfetto.tracks import Tracks
-from kinetoscope.readers.perfetto.wire import LENGTH, VARINT, Ranges, fields
+from kinetoscope.readers.perfetto.stages import GpuStages, add_counters
+from kinetoscope.readers.perfetto.tracks import RecordedTracks
+from kinetoscope.readers.perfetto.wire import LENGTH, VARINT, ByteRanges, fields
 from kinetoscope.readers.reader import Reader
-
-OURS: Final = "kinetoscope."
-"""What the names of facts begin with that our own export adds, and what it calls its tracks and metadata events."""
-
-TRACKS, EVENTS, FIRST, NESTED = "tracks", "metadata events", "first time", "nested"
 
 _READ: Final = frozenset((5, 6, 11, 52, 53, 60))
 _WITHOUT_EVENTS: Final = frozenset(
@@ -69,13 +71,13 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
 
 def _built(read: Packets, facts: dict[str, Any], built: TraceBuilder) -> Iterator[Note]:
-    origin = (read.origin or 0) - facts.get(FIRST, 0)
-    own = TRACKS in facts
-    tables = Interned(read, np.array(facts.get(NESTED, []), np.int64))
-    tracks = Tracks(read, {each[0]: (each[1], each[2]) for each in facts.get(TRACKS, ())})
-    events = Events(read, tables, tracks, origin, own=own)
-    stages = Stages(read, tables, origin)
-    for each in facts.get(EVENTS, ()):
+    origin = (read.origin or 0) - facts.get(FACT_FIRST_TIME, 0)
+    own = FACT_TRACKS in facts
+    tables = Interned(read, np.array(facts.get(FACT_NESTED, []), np.int64))
+    tracks = RecordedTracks(read, {each[0]: (each[1], each[2]) for each in facts.get(FACT_TRACKS, ())})
+    events = TrackEvents(read, tables, tracks, origin, own=own)
+    stages = GpuStages(read, tables, origin)
+    for each in facts.get(FACT_METADATA_EVENTS, ()):
         arguments = {key: [value] for key, value in (each.get("args") or {}).items()}
         time = [round(float(each["ts"]) * 1000)] if "ts" in each else None
         built.add_as_written(
@@ -100,7 +102,7 @@ def _built(read: Packets, facts: dict[str, Any], built: TraceBuilder) -> Iterato
     yield from _notes(read, events, stages)
 
 
-def _notes(read: Packets, events: Events, stages: Stages) -> Iterator[Note]:
+def _notes(read: Packets, events: TrackEvents, stages: GpuStages) -> Iterator[Note]:
     if stages.of_torch:
         yield Note("CUT_SPANS", "torch cuts spans where the next one begins that overlaps: durations may be too short.")
     if events.unfinished:
@@ -129,7 +131,7 @@ def _notes(read: Packets, events: Events, stages: Stages) -> Iterator[Note]:
 
 
 def _facts(read: Packets) -> dict[str, Any]:
-    """What our own export says of the trace besides its events."""
+    """Facts of the trace besides its events, in our own export."""
     bundles = fields(read.fields.data, read.fields.ranges(CHROME))
     _, ranges = bundles.repeated(2)
     entries = fields(read.fields.data, ranges)
@@ -137,22 +139,26 @@ def _facts(read: Packets) -> dict[str, Any]:
     facts = {}
     for place in range(len(names)):
         name = _text(read, names, place)
-        if name.startswith(OURS):
+        if name.startswith(FACT_PREFIX):
             try:
-                facts[name.removeprefix(OURS)] = json.loads(_text(read, values, place))
+                facts[name.removeprefix(FACT_PREFIX)] = json.loads(_text(read, values, place))
             except (ValueError, RecursionError):
                 continue
     return facts
 
 
-def _text(read: Packets, ranges: Ranges, place: int) -> str:
+def _text(read: Packets, ranges: ByteRanges, place: int) -> str:
     start, end = int(ranges.start[place]), int(ranges.end[place])
     return text_of(read.fields.data[start:end].tobytes()) if start >= 0 else ""
 
 
 def _metadata(read: Packets, facts: dict[str, Any]) -> dict[str, Any]:
-    own = {key: value for key, value in facts.items() if key not in (TRACKS, EVENTS, FIRST, NESTED)}
-    if TRACKS in facts or read.since_1970 is None:
+    own = {
+        key: value
+        for key, value in facts.items()
+        if key not in (FACT_TRACKS, FACT_METADATA_EVENTS, FACT_FIRST_TIME, FACT_NESTED)
+    }
+    if FACT_TRACKS in facts or read.since_1970 is None:
         return own
     return {"baseTimeNanoseconds": read.since_1970}
 
@@ -160,15 +166,15 @@ def _metadata(read: Packets, facts: dict[str, Any]) -> dict[str, Any]:
 # --- what it is
 
 
-_SMALL: Final = frozenset((3, 8, 10, 13, 41, 42, 58, 79, 87, 98))
+_NUMBER_FIELDS: Final = frozenset((3, 8, 10, 13, 41, 42, 58, 79, 87, 98))
 """Fields of a packet that are numbers; all others are messages."""
 
-_MOST: Final = 10_000
+_END_OF_FIELDS: Final = 10_000
 
 
 def is_recording(head: bytes) -> bool:
-    """Whether these are packets: two at least, or the whole of what there is, and all as packets can be."""
-    whole = fields(np.frombuffer(head, np.uint8), Ranges(np.zeros(1, np.int64), np.array([len(head)])))
+    """True for packets: two at least, or the whole of what there is, and all as packets can be."""
+    whole = fields(np.frombuffer(head, np.uint8), ByteRanges(np.zeros(1, np.int64), np.array([len(head)])))
     if not len(whole.number) or whole.number[0] != 1:
         return False
     place = whole.having(1)
@@ -176,9 +182,9 @@ def is_recording(head: bytes) -> bool:
     if len(place) != len(whole.number) or (len(place) < 2 and end != len(head)):
         return False
     read = fields(whole.data, whole.repeated(1)[1])
-    numbers = np.isin(read.number, [*_SMALL])
+    numbers = np.isin(read.number, [*_NUMBER_FIELDS])
     right = np.where(numbers, read.kind == VARINT, read.kind == LENGTH)
-    return bool(len(read.number) and right.all() and (read.number < _MOST).all() and not read.damaged.any())
+    return bool(len(read.number) and right.all() and (read.number < _END_OF_FIELDS).all() and not read.damaged.any())
 
 
 READER: Final = Reader(

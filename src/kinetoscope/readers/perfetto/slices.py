@@ -1,4 +1,4 @@
-"""Which event ends a slice: slices are begun and ended on a track, the last begun ends first."""
+"""Ends of slices: these are begun and ended on a track, the last begun ends first."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _of_blocks(track: Int64s, kind: Int64s, time: Int64s, partner: Int64s, left:
 
 
 def _nest(track: Int64s, start: Int64s, end: Int64s) -> bool:
-    """Whether neighbours on a track lie one in the other, or apart."""
+    """True if neighbours on a track lie one in the other, or apart."""
     order = np.lexsort((-end, start, track))
     track, start, end = track[order], start[order], end[order]
     crossing = (track[1:] == track[:-1]) & (start[1:] < end[:-1]) & (end[1:] > end[:-1])

@@ -10,11 +10,11 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.trace.build import Coded, Column, TraceBuilder
 from kinetoscope.readers.perfetto import interned
-from kinetoscope.readers.perfetto.annotations import A_TEXT, AN_INTEGER, Arguments, pairs, text_of
-from kinetoscope.readers.perfetto.events import Events, part
+from kinetoscope.readers.perfetto.annotations import A_TEXT, AN_INTEGER, EventArguments, pairs, text_of
+from kinetoscope.readers.perfetto.events import TrackEvents, part
 from kinetoscope.readers.perfetto.interned import Interned
 from kinetoscope.readers.perfetto.packets import COUNTERS, STAGE, Packets
-from kinetoscope.readers.perfetto.wire import FIXED64, VARINT, Fields, Ranges, distinct, fields
+from kinetoscope.readers.perfetto.wire import FIXED64, VARINT, ByteRanges, Fields, distinct, fields
 
 _ID, _DURATION, _EXTRA, _GPU, _QUEUE_ID, _STAGE_ID, _NAME, _KERNEL_ID, _NAME_ID, _LAUNCH = (
     1,
@@ -55,7 +55,7 @@ _NUMBER: Final = re.compile(r"-?\d{1,18}\Z")
 _LAST_NUMBER: Final = re.compile(r"(\d{1,18})\D*\Z")
 
 
-class Stages:
+class GpuStages:
     """The stages of GPUs in a recording."""
 
     def __init__(self, packets: Packets, tables: Interned, origin: int) -> None:
@@ -66,7 +66,7 @@ class Stages:
         self.of_torch = False
         self.end = self.start + np.clip(self._read.integers(_DURATION), 0, 1 << 60)
 
-    def add_to(self, built: TraceBuilder, events: Events) -> None:
+    def add_to(self, built: TraceBuilder, events: TrackEvents) -> None:
         """Give all to a builder, with the launches that `events` name."""
         if not len(self.start):
             return
@@ -85,14 +85,14 @@ class Stages:
         correlation = _given(arguments, "correlation", self._correlations(events))
         drop = {"correlation", "device", "stream"}
         for rows, columns in arguments.shapes(len(self.start)):
-            kept: dict[str, Column | None] = {key: each for key, each in columns.items() if key not in drop}
+            rest: dict[str, Column | None] = {key: each for key, each in columns.items() if key not in drop}
             has = self._read.has(_LAUNCH)[rows]
             for launched in (True, False):
                 some = has == launched
                 if not some.any():
                     continue
                 chosen = rows[some]
-                extra = {key: part(each, some) for key, each in kept.items()}
+                extra = {key: part(each, some) for key, each in rest.items()}
                 if launched:
                     extra |= {key: part(each, chosen) for key, each in dimensions.items()}
                 built.add_as_written(
@@ -107,7 +107,7 @@ class Stages:
                     | extra,
                 )
 
-    def _correlations(self, events: Events) -> Int64s:
+    def _correlations(self, events: TrackEvents) -> Int64s:
         """The call that launched each stage, where events say so by the stages' ids; −1 for none."""
         result = np.full(len(self.start), -1, np.int64)
         event, launched = events.launched()
@@ -141,7 +141,7 @@ class Stages:
         codes, texts = distinct(self._read.data, self._ranges(table, ids, *numbers))
         return codes, [text_of(each) for each in texts]
 
-    def _ranges(self, table: int, ids: Int64s, *numbers: int) -> Ranges:
+    def _ranges(self, table: int, ids: Int64s, *numbers: int) -> ByteRanges:
         return self._tables.table(table).ranges(self._packet, self._stretch, ids, *numbers)
 
 
@@ -200,7 +200,7 @@ def _counter_names(messages: Fields, number: int) -> dict[int, dict[int, str]]:
     return result
 
 
-def _with_numbers(arguments: Arguments) -> Arguments:
+def _with_numbers(arguments: EventArguments) -> EventArguments:
     """The same with Kineto's names, and texts that are numbers as numbers."""
     arguments.keys = [_KEYS.get(each, each) for each in arguments.keys]
     numbers = [int(each) if isinstance(each, str) and _NUMBER.match(each) else None for each in arguments.values]
@@ -214,7 +214,7 @@ def _with_numbers(arguments: Arguments) -> Arguments:
     return arguments
 
 
-def _given(arguments: Arguments, key: str, other: Int64s) -> Int64s:
+def _given(arguments: EventArguments, key: str, other: Int64s) -> Int64s:
     """The number that events have for an argument; where they have none, the other."""
     result = other.copy()
     if key in arguments.keys:

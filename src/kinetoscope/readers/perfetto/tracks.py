@@ -23,7 +23,7 @@ Place = tuple[int | str, int | str]
 
 
 @dataclass
-class Track:
+class RecordedTrack:
     """A track: its name and place, what it is below, and, of a counter, unit, factor and whether it adds up."""
 
     name: str = ""
@@ -36,11 +36,11 @@ class Track:
     adds_up: bool = False
 
 
-class Tracks:
+class RecordedTracks:
     """All tracks by their uuid; `places`: where those stand that a file of ours names."""
 
     def __init__(self, packets: Packets, places: Mapping[int, Place]) -> None:
-        self._tracks: dict[int, Track] = {}
+        self._tracks: dict[int, RecordedTrack] = {}
         self._places = dict(places)
         self._own = bool(places)
         self._next = _FIRST_NUMBER
@@ -69,7 +69,7 @@ class Tracks:
         for row in of.tolist():
             facts = {name: int(column[row]) for name, column in columns.items()}
             name, process_name, thread_name, unit = (_text(read, each.start[row], each.end[row]) for each in texts)
-            track = self._tracks.setdefault(facts["uuid"], Track())
+            track = self._tracks.setdefault(facts["uuid"], RecordedTrack())
             track.name = thread_name or name or track.name
             track.process_name = process_name or (name if facts["has_process"] else "") or track.process_name
             track.parent = facts["parent"] or track.parent
@@ -79,9 +79,9 @@ class Tracks:
             if facts["has_thread"]:
                 track.process, track.thread = facts["thread_pid"], facts["tid"]
 
-    def track(self, uuid: int) -> Track:
+    def track(self, uuid: int) -> RecordedTrack:
         """A track; a nameless one where nothing describes it."""
-        return self._tracks.get(uuid, Track())
+        return self._tracks.get(uuid, RecordedTrack())
 
     def columns(self, uuids: Int64s) -> tuple[Coded, Coded]:
         """Process and thread of each."""
@@ -103,7 +103,7 @@ class Tracks:
         return self._places[uuid]
 
     def names(self) -> list[tuple[str, str, Place]]:
-        """What tracks with events, and processes, are called: `thread_name` or `process_name`, name, place."""
+        """Names of tracks with events, and of processes: `thread_name` or `process_name`, name, place."""
         if self._own:
             return []
         named = [("thread_name", self.track(uuid).name, place) for uuid, place in self._places.items()]

@@ -87,7 +87,7 @@ def _take_apart(data, starts, ends, damaged, message, number, kind, value, at): 
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class ByteRanges:
     """Ranges of bytes; the start is −1 where there is none."""
 
     start: Int64s
@@ -98,16 +98,16 @@ class Ranges:
 
     @property
     def there(self) -> Bools:
-        """Which there are."""
+        """Bool: is there one?"""
         return np.asarray(self.start >= 0)
 
-    def at(self, places: Int64s | Bools) -> Ranges:
+    def at(self, places: Int64s | Bools) -> ByteRanges:
         """Some of them."""
-        return Ranges(self.start[places], self.end[places])
+        return ByteRanges(self.start[places], self.end[places])
 
-    def or_else(self, other: Ranges) -> Ranges:
-        """Where there is none, the other."""
-        return Ranges(np.where(self.there, self.start, other.start), np.where(self.there, self.end, other.end))
+    def or_else(self, other: ByteRanges) -> ByteRanges:
+        """These, and the other where there is none."""
+        return ByteRanges(np.where(self.there, self.start, other.start), np.where(self.there, self.end, other.end))
 
 
 @dataclass(frozen=True)
@@ -156,19 +156,19 @@ class Fields:
         result[self.message[self.number == number]] = True
         return result
 
-    def ranges(self, number: int) -> Ranges:
+    def ranges(self, number: int) -> ByteRanges:
         """The content of a length-delimited field of each message; the last counts."""
         places = self.having(number)
         start = np.full(self.messages, -1, np.int64)
         end = np.full(self.messages, -1, np.int64)
         start[self.message[places]] = self.at[places]
         end[self.message[places]] = self.at[places] + self.value[places]
-        return Ranges(start, end)
+        return ByteRanges(start, end)
 
-    def repeated(self, number: int) -> tuple[Int32s, Ranges]:
+    def repeated(self, number: int) -> tuple[Int32s, ByteRanges]:
         """All contents of a length-delimited field, and the message that each is of."""
         places = self.having(number)
-        return self.message[places], Ranges(self.at[places], self.at[places] + self.value[places])
+        return self.message[places], ByteRanges(self.at[places], self.at[places] + self.value[places])
 
     def _last(self, places: Int64s, missing: int) -> Int64s:
         result = np.full(self.messages, missing, np.int64)
@@ -176,7 +176,7 @@ class Fields:
         return result
 
 
-def fields(data: UInt8s, ranges: Ranges) -> Fields:
+def fields(data: UInt8s, ranges: ByteRanges) -> Fields:
     """The fields of messages; a range that is not there is an empty message."""
     data, starts, ends = frozen(data, np.uint8), frozen(ranges.start, np.int64), frozen(ranges.end, np.int64)
     damaged = np.zeros(len(starts), np.bool_)
@@ -222,7 +222,7 @@ def _differing(data, starts, ends, codes, representatives):  # type: ignore[no-u
     return count
 
 
-def distinct(data: UInt8s, ranges: Ranges) -> tuple[Int64s, list[bytes]]:
+def distinct(data: UInt8s, ranges: ByteRanges) -> tuple[Int64s, list[bytes]]:
     """The bytes of ranges, each content once, and which of them each range has; none is empty bytes."""
     data, starts, ends = frozen(data, np.uint8), frozen(ranges.start, np.int64), frozen(ranges.end, np.int64)
     hashes = np.empty(len(starts), np.int64)

@@ -17,6 +17,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from kinetoscope.model.trace.perfetto_facts import (
+    FACT_FIRST_TIME,
+    FACT_METADATA_EVENTS,
+    FACT_NESTED,
+    FACT_PREFIX,
+    FACT_TRACKS,
+)
 from kinetoscope.views.exports.target import written
 
 ENDINGS: Final = (".pftrace", ".pftrace.gz", ".perfetto-trace")
@@ -26,22 +33,21 @@ _SEQUENCE: Final = b"\x50\x01"  # trusted_packet_sequence_id: 1
 _NEEDS_STATE: Final = b"\x68\x02"  # sequence_flags: it needs what is interned
 _CLEARED: Final = b"\x68\x01"
 _BEGIN, _END, _INSTANT, _COUNTER = (b"\x48" + bytes([kind]) for kind in (1, 2, 3, 4))  # types of track events
-_SMALL: Final = [bytes([value]) for value in range(128)]
-OURS: Final = "kinetoscope."
-_FIRST: Final = 1
+_ONE_BYTE: Final = [bytes([value]) for value in range(128)]
+_FIRST_INSTANT: Final = 1
 """The time of the first event, ns; 0 would be no time."""
 
 _SCOPES: Final = {"g": 1, "p": 2, "t": 3}
 _FREE_NUMBERS: Final = 1_000_000_000
 """Processes get numbers from here on that Perfetto has none for: texts, and the devices 0."""
 
-_LARGEST: Final = 1 << 31
+_END_OF_ORDERS: Final = 1 << 31
 _TABLES: Final = {"category": (1, 2), "name": (2, 2), "key": (3, 2), "text": (29, 2)}
 _REALTIME, _BOOTTIME = 1, 6
 
 
 def is_named(path: str | Path) -> bool:
-    """Whether the name of a file says that it is written so."""
+    """True if the name of a file says that it is written so."""
     return str(path).endswith(ENDINGS)
 
 
@@ -108,15 +114,15 @@ class _Recording:
             self._append(start, start, label + _field(6, _legacy(phase, event)))
 
     def pieces(self, members: Mapping[str, Any]) -> Iterator[bytes]:
-        """What the file consists of, in order."""
+        """All parts of the file, in order."""
         first = min((start for start, _ in self._times), default=0)
         base = members.get("baseTimeNanoseconds")
-        yield _packet(_FIRST, b"", _field(6, _clocks(first + base if isinstance(base, int) else None)))
+        yield _packet(_FIRST_INSTANT, b"", _field(6, _clocks(first + base if isinstance(base, int) else None)))
         for descriptor in self._descriptors():
             yield _field(1, _SEQUENCE + _field(60, descriptor))
-        facts = {**members, "first time": first, "metadata events": self._metadata}
-        facts["nested"] = [code for (_, is_nested), code in self._interned["text"].items() if is_nested]
-        facts["tracks"] = [[uuid, *key[1:3]] for key, uuid in self._uuids.items() if key[0] != "process"]
+        facts = {**members, FACT_FIRST_TIME: first, FACT_METADATA_EVENTS: self._metadata}
+        facts[FACT_NESTED] = [code for (_, is_nested), code in self._interned["text"].items() if is_nested]
+        facts[FACT_TRACKS] = [[uuid, *key[1:3]] for key, uuid in self._uuids.items() if key[0] != "process"]
         yield _field(1, _field(5, b"".join(_field(2, _fact(key, value)) for key, value in facts.items())))
         entries = (
             _field(number, b"\x08" + _varint(code) + _field(place, _encoded(text)))
@@ -139,9 +145,9 @@ class _Recording:
         order = np.lexsort((np.where(kinds == 0, -which, which), second, kinds, time))
         for kind, event, at in zip(kinds[order].tolist(), which[order].tolist(), time[order].tolist(), strict=True):
             if kind:
-                yield _packet(at - first + _FIRST, _NEEDS_STATE, _field(11, self._bodies[event]))
+                yield _packet(at - first + _FIRST_INSTANT, _NEEDS_STATE, _field(11, self._bodies[event]))
             if kind in (0, 2):
-                yield _packet(at - first + _FIRST, b"", _field(11, self._ends[event]))
+                yield _packet(at - first + _FIRST_INSTANT, b"", _field(11, self._ends[event]))
 
     def _append(self, start: int, end: int, body: bytes, last: bytes = b"") -> None:
         self._times.append((start, end))
@@ -203,7 +209,7 @@ class _Recording:
                 yield uuid + b"\x28" + _varint(parent) + _field(2, _encoded(counter[0])) + _field(8, unit)
                 continue
             name = str(said.get(("thread_name", pid, tid)) or tid)
-            if numbers[pid] == pid and type(tid) is int and 0 < tid < _LARGEST:
+            if numbers[pid] == pid and type(tid) is int and 0 < tid < _END_OF_ORDERS:
                 thread = b"\x08" + _varint(pid) + b"\x10" + _varint(tid) + _field(5, _encoded(name))
                 yield uuid + _field(4, thread + _order(3, said.get(("thread_sort_index", pid, tid))))
             else:
@@ -211,7 +217,7 @@ class _Recording:
 
 
 def _legacy(phase: str, event: Mapping[str, Any]) -> bytes:
-    """What arrows and other phases have besides: their phase, and the id that joins them."""
+    """Members of arrows and other phases: their phase, and the id that joins them."""
     written, number = b"\x10" + _varint(ord(phase)), event.get("id")
     if isinstance(number, str):
         number = zlib.crc32(number.encode())
@@ -221,17 +227,17 @@ def _legacy(phase: str, event: Mapping[str, Any]) -> bytes:
 
 
 def _clocks(since_1970: int | None) -> bytes:
-    """What the clocks are at the first event."""
-    read = [(_BOOTTIME, _FIRST)] + ([(_REALTIME, since_1970)] if since_1970 and since_1970 > 0 else [])
+    """The clocks at the first event."""
+    read = [(_BOOTTIME, _FIRST_INSTANT)] + ([(_REALTIME, since_1970)] if since_1970 and since_1970 > 0 else [])
     return b"".join(_field(1, b"\x08" + _varint(clock) + b"\x10" + _varint(time)) for clock, time in read)
 
 
 def _fact(name: str, value: Any) -> bytes:
-    return _field(1, _encoded(f"{OURS}{name}")) + _field(5, _encoded(json.dumps(value, ensure_ascii=False)))
+    return _field(1, _encoded(f"{FACT_PREFIX}{name}")) + _field(5, _encoded(json.dumps(value, ensure_ascii=False)))
 
 
 def _order(number: int, value: Any) -> bytes:
-    is_order = type(value) is int and -_LARGEST <= value < _LARGEST
+    is_order = type(value) is int and -_END_OF_ORDERS <= value < _END_OF_ORDERS
     return _varint(number << 3) + _varint(value) if is_order else b""
 
 
@@ -245,7 +251,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 def _varint(value: int) -> bytes:
     if 0 <= value < 128:
-        return _SMALL[value]
+        return _ONE_BYTE[value]
     value &= (1 << 64) - 1
     written = bytearray()
     while value > 127:
