@@ -14,7 +14,7 @@ import numpy as np
 
 from kinetoscope.errors import BrokenTraceError, LimitError
 from kinetoscope.model.trace.build import TraceBuilder
-from kinetoscope.model.trace.perfetto_facts import (
+from kinetoscope.model.trace.json_events import (
     FACT_FIRST_TIME,
     FACT_METADATA_EVENTS,
     FACT_NESTED,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.model.trace.perfetto_facts import (
+from kinetoscope.model.trace.json_events import (
     FACT_FIRST_TIME,
     FACT_METADATA_EVENTS,
     FACT_NESTED,
