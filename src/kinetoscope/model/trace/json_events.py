@@ -26,8 +26,8 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import value_of_slot
 
 FACT_PREFIX: Final = "kinetoscope."
-"""The beginning of the names of what a file of ours for Perfetto has besides events; behind it are these, or a key of the
-trace's top level."""
+"""The beginning of the names of what our files for Perfetto have besides events; behind it are these, or a key of the
+top level of the trace."""
 
 FACT_TRACKS: Final = "tracks"
 FACT_METADATA_EVENTS: Final = "metadata events"
