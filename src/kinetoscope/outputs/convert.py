@@ -37,7 +37,7 @@ Form = Literal["json", "parquet", "perfetto"]
 ENDINGS: Final[dict[Form, str]] = {"json": ".json", "parquet": "", "perfetto": ".perfetto.json.gz"}
 """The forms, and how the names of files end that nobody named."""
 
-_ENDINGS: Final = (".zst", ".gz", ".json")
+_ENDINGS: Final = (".zst", ".gz", ".json", ".pftrace", ".perfetto-trace")
 _FILE_ENDINGS: Final = (".json", ".gz", ".pftrace", ".perfetto-trace")
 """Of an output that is a file, not a folder."""
 
@@ -100,7 +100,7 @@ def convert(
         output: a file, or for several traces a folder; for Perfetto, by default files in the current folder.
         to: `json` keeps all events and arguments, and is compressed if the name ends in .gz; `parquet` makes a folder
             with a file for each table, which `read` takes too; `perfetto` adds counter tracks (utilization, memory,
-            queue length, bandwidth) for ui.perfetto.dev.
+            queue length, bandwidth) for ui.perfetto.dev, in its own format if the name ends in .pftrace.
         critical_path: in a file for Perfetto, the critical path is marked, with arrows along it.
         merge_ranks: for Perfetto, one file of all ranks, on one clock; by default if there are several traces and the
             output has the name of a file (`all.json.gz`).

@@ -14,6 +14,7 @@ from kinetoscope.readers.files.stream import ProgressCallback
 from kinetoscope.readers.flight_recorder import alone as flight_recorder
 from kinetoscope.readers.job.capture_traces import with_captures
 from kinetoscope.readers.json import kineto
+from kinetoscope.readers.perfetto import reader as perfetto
 from kinetoscope.readers.reader import CandidateFile, Reader
 from kinetoscope.readers.snapshot import alone, timeline_files
 from kinetoscope.readers.sqlite import reader as sqlite
@@ -27,6 +28,7 @@ READERS: Final[dict[str, Reader]] = {
     sqlite.READER.name: sqlite.READER,
     rocprof.READER.name: rocprof.READER,
     flight_recorder.READER.name: flight_recorder.READER,
+    perfetto.READER.name: perfetto.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 

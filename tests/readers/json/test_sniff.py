@@ -46,10 +46,6 @@ def _database(table: str) -> bytes:
     return content
 
 
-def _packets(*contents: bytes) -> bytes:
-    return b"".join(b"\x0a" + bytes([len(content)]) + content for content in contents)
-
-
 SAMPLES: list[tuple[bytes, str]] = [
     (b"", "empty"),
     (b" \n\n", "white space"),
@@ -68,7 +64,6 @@ SAMPLES: list[tuple[bytes, str]] = [
     (_database("rocpd_kernelapi"), "rocprofv3"),
     (_database("something"), "SQLite"),
     (b"\x7fELF\x02\x01\x01" + b"\0" * 9, "ELF"),
-    (_packets(b"\x08\x01\x10\x02", b"\x08\x02" + b"\0" * 60, b"\x42\x00"), "Perfetto"),
     (b"\x0a\x90\x4e\x08\x01\x12\x09/host:CPU" + b"\0" * 50, "XPlane"),
     (b"\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22\x09\0\0\xc0\x1a\x0d\xbc\xd9\x41\x1a\x0dbrain.Event:2", "TensorBoard"),
     (bytes(range(256)), "binary data"),

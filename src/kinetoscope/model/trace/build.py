@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,11 +20,14 @@ from kinetoscope.model.trace.shapes import (
     ARGUMENT_LEVEL,
     CAT,
     DUR,
+    FALSE,
     FLOAT,
     IN_COLUMN,
     IN_TRACK,
     INT,
     NAME,
+    NULL,
+    NUMBER_TEXT,
     OPEN,
     PH,
     PID,
@@ -33,6 +36,7 @@ from kinetoscope.model.trace.shapes import (
     STRING,
     TID,
     TIME_DECIMAL,
+    TRUE,
     TS,
     Item,
     Shapes,
@@ -70,8 +74,10 @@ _CATEGORY: Final = {kind: category for category, kind in reversed(CATEGORIES.ite
 _PLACE: Final = ((PID, IN_TRACK, 0), (TID, IN_TRACK, 0))
 _TIME: Final = (TS, TIME_DECIMAL, 0)
 _SPAN: Final = ((PH, IN_COLUMN, 0), (CAT, IN_COLUMN, 0), (NAME, IN_COLUMN, 0), *_PLACE, _TIME, (DUR, TIME_DECIMAL, 0))
+_EVENT: Final = ((PH, IN_COLUMN, 0), (CAT, IN_COLUMN, 0), (NAME, IN_COLUMN, 0), *_PLACE, _TIME)
 _LABEL: Final = ((PH, IN_COLUMN, 0), (NAME, IN_COLUMN, 0), _TIME, *_PLACE)
 _ARGS: Final = (ARGS, OPEN, 0)
+_LITERALS: Final = {True: TRUE, False: FALSE, None: NULL}
 
 
 class TraceBuilder:
@@ -111,7 +117,41 @@ class TraceBuilder:
         Raises:
             KeyError: no spans are of this kind, or there is no such argument.
         """
-        self._add("X", _CATEGORY[kind], _SPAN, names, (start, end), (process, thread), arguments)
+        written = {written_key(name): column for name, column in arguments.items()}
+        self._add("X", _CATEGORY[kind], _SPAN, names, (start, end), (process, thread), written)
+
+    def add_as_written(
+        self,
+        phase: str,
+        category: Column,
+        names: Column,
+        start: ArrayLike | None,
+        end: ArrayLike,
+        *,
+        process: Column = 0,
+        thread: Column | None = 0,
+        arguments: Mapping[str, Column | None],
+        **members: Column,
+    ) -> None:
+        """Add events that another format has as Kineto writes them, with the same members and arguments.
+
+        Args:
+            phase: X for spans; i, C, s, f, ….
+            category: of each, or of all; "" for events without one.
+            names: of each, or of all.
+            start: when each is or begins, ns; None for one event that has no time.
+            end: when each ends, ns.
+            process: of each, or of all.
+            thread: of each, or of all; None for one event that has none.
+            arguments: by the keys that Kineto writes.
+            members: of the events themselves, by theirs: `id`, `bp`, `s`.
+        """
+        absent = {CAT: category == "", TID: thread is None, TS: start is None}
+        items = _SPAN if phase == "X" else _EVENT
+        head = tuple(item for item in items if not absent.get(item[0], False))
+        times = ([0], [0]) if start is None else (start, end)
+        place = (process, [None] if thread is None else thread)
+        self._add(phase, category, head, names, times, place, arguments, members)
 
     @property
     def places(self) -> Collection[tuple[Any, Any]]:
@@ -185,38 +225,42 @@ class TraceBuilder:
         arguments: Mapping[str, Column],
     ) -> None:
         named = ((CAT, IN_COLUMN, 0),) if category else ()
-        scoped = (self._code("s"), STRING, 0)
-        head = ((PH, IN_COLUMN, 0), *named, scoped, (NAME, IN_COLUMN, 0), *_PLACE, _TIME)
-        self._add("i", category, head, names, (time, time), place, arguments, (scope,))
+        head = ((PH, IN_COLUMN, 0), *named, (NAME, IN_COLUMN, 0), *_PLACE, _TIME)
+        written = {written_key(name): column for name, column in arguments.items()}
+        self._add("i", category, head, names, (time, time), place, written, {"s": scope})
 
     def _label(self, what: str, name: str, process: int | str, thread: int | str) -> None:
-        items = (*_LABEL, _ARGS, (NAME, STRING, ARGUMENT_LEVEL))
-        self._add("M", "", items, what, ([0], [0]), (process, thread), {}, (name,))
+        self._add("M", "", _LABEL, what, ([0], [0]), (process, thread), {"name": name})
 
     def _add(
         self,
         phase: str,
-        category: str,
+        category: Column,
         head: tuple[Item, ...],
         names: Column,
         times: tuple[ArrayLike, ArrayLike],
         place: tuple[Column, Column],
-        arguments: Mapping[str, Column],
-        texts: Iterable[str] = (),
+        arguments: Mapping[str, Column | None],
+        members: Mapping[str, Column] | None = None,
     ) -> None:
-        """Add events whose items are those of `head`, of which `texts` have slots, and then the arguments."""
+        """Add events whose items are those of `head`, then other members, and then the arguments."""
         start, end = (np.asarray(each, np.int64) for each in times)
         count = len(start)
-        items = [*head, _ARGS] if arguments else [*head]
-        slots = [np.full(count, self._code(text), np.int64) for text in texts]
-        for name, column in arguments.items():
-            kind, bits = self._slots(column, count)
-            items.append((self._code(written_key(name)), kind, ARGUMENT_LEVEL))
-            slots.append(bits)
+        items: list[Item] = [*head]
+        slots: list[Int64s] = []
+        for level, given in ((0, members or {}), (ARGUMENT_LEVEL, arguments)):
+            items += [_ARGS] if level and given else []
+            for name, column in given.items():
+                if column is None or isinstance(column, bool):
+                    items.append((self._code(name), _LITERALS[column], level))
+                    continue
+                kind, bits = self._slots(column, count)
+                items.append((self._code(name), kind, level))
+                slots.append(bits)
         shape = self._shapes.setdefault(tuple(items), len(self._shapes))
         columns: dict[str, ArrayLike] = {
             "ph": np.full(count, ord(phase)),
-            "category": np.full(count, self._code(category) if category else -1),
+            "category": np.full(count, -1) if category == "" else self._slots(category, count)[1],
             "name": self._slots(names, count)[1],
             "track": self._tracks_at(place, count),
             "start": start,
@@ -247,6 +291,8 @@ class TraceBuilder:
             return kind, bits[places]
         if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
             return INT, column.astype(np.int64)
+        if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+            return FLOAT, column.astype(np.float64).view(np.int64)
         values = _each(column, count)
         distinct = dict.fromkeys(values, 0) if all(isinstance(value, str) for value in values) else {}
         if len(distinct) or not count:
@@ -257,6 +303,8 @@ class TraceBuilder:
             return RAW, np.array([self._codes.setdefault((text, NESTED), len(self._codes)) for text in texts], np.int64)
         if any(isinstance(value, float) for value in values):
             return FLOAT, np.array(values, np.float64).view(np.int64)
+        if any(not -(1 << 63) <= value < 1 << 63 for value in values):
+            return NUMBER_TEXT, np.array([self._code(str(value)) for value in values], np.int64)
         return INT, np.array(values, np.int64)
 
     def _code(self, text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from kinetoscope.model.trace.demangling import written_names
 from kinetoscope.model.trace.shapes import (
@@ -24,6 +24,16 @@ from kinetoscope.model.trace.shapes import (
 )
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import value_of_slot
+
+FACT_PREFIX: Final = "kinetoscope."
+"""The beginning of the names of what our files for Perfetto have besides events; behind it are these, or a key of the
+top level of the trace."""
+
+FACT_TRACKS: Final = "tracks"
+FACT_METADATA_EVENTS: Final = "metadata events"
+FACT_FIRST_TIME: Final = "first time"
+FACT_NESTED: Final = "nested"
+"""Tracks as uuid, pid and tid; events of phase M; the time of the first event, ns; ids of texts that are JSON."""
 
 
 def members(trace: Trace, row: int) -> Iterator[tuple[int, str, int, Any]]:

@@ -169,29 +169,7 @@ def _protobuf(head: bytes) -> OtherFormat:
         return OtherFormat("a TensorBoard event file")
     if _PLANE.search(head):
         return OtherFormat("an XPlane profile of XLA (TensorFlow, JAX, torch_xla)", "open it with XProf, or " + _RECORD)
-    if _packets(head) >= 2:
-        hint = "open it on ui.perfetto.dev, or " + _RECORD
-        return OtherFormat("a Perfetto trace in its binary form", hint)
     return OtherFormat("binary data of an unknown kind")
-
-
-def _packets(head: bytes) -> int:
-    """Number of packets of a Perfetto trace (field 1, length, content) in a row; 0 if anything else occurs."""
-    at = count = 0
-    while at < len(head):
-        if head[at] != 0x0A:
-            return 0
-        length = shift = 0
-        at += 1
-        while at < len(head) and shift < 35:
-            length |= (head[at] & 0x7F) << shift
-            shift += 7
-            at += 1
-            if head[at - 1] < 0x80:
-                break
-        at += length
-        count += 1
-    return count
 
 
 # --- JSON

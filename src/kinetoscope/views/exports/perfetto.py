@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.model.trace.json_events import microseconds
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.views.exports import trace_json
+from kinetoscope.views.exports import perfetto_binary, trace_json
 from kinetoscope.views.exports.perfetto_lanes import Places, names, places
-from kinetoscope.views.exports.trace_json import EventChange, value_text
+from kinetoscope.views.exports.trace_json import EventChange, event_texts, value_text
 
 _SPAN: Final = ord("X")
 _METADATA: Final = ord("M")
@@ -91,7 +91,9 @@ def write(
     marked: Marked | None = None,
     rows: NDArray[np.integer[Any]] | None = None,
 ) -> PerfettoAdditions:
-    """Write a trace to a file, compressed if its name ends in `.gz`. The file appears when it is complete.
+    """Write a trace to a file, compressed if its name ends in `.gz`, in Perfetto's own format if in `.pftrace`.
+
+    The file appears when it is complete.
 
     rows: the events that are written, ascending; None: all. What is returned counts all.
 
@@ -99,7 +101,11 @@ def write(
         OSError: the file cannot be written.
     """
     ready = prepared(trace, series=series, marked=marked, rows=rows)
-    trace_json.write(trace, path, changes=ready.changes, more=ready.more, rows=None if rows is None else rows.tolist())
+    among = None if rows is None else rows.tolist()
+    if perfetto_binary.is_named(path):
+        perfetto_binary.write(event_texts(trace, ready.changes, ready.more, among), path, trace.metadata)
+    else:
+        trace_json.write(trace, path, changes=ready.changes, more=ready.more, rows=among)
     return ready.additions
 
 

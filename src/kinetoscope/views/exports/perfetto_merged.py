@@ -18,6 +18,7 @@ from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.timeline.tracks import track_names
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace, stray
+from kinetoscope.views.exports import perfetto_binary
 from kinetoscope.views.exports.perfetto import CounterSeries, Marked, Moved, PerfettoAdditions, event, prepared
 from kinetoscope.views.exports.perfetto_lanes import taken
 from kinetoscope.views.exports.trace_json import event_texts, separated, value_text, write_pieces
@@ -100,7 +101,10 @@ def write(parts: Iterable[RankPart], path: str | Path, *, base: int) -> list[Par
         yield from separated(texts())
         yield "\n]\n}\n"
 
-    write_pieces(document(), path)
+    if perfetto_binary.is_named(path):
+        perfetto_binary.write(texts(), path, {"mergedRanks": True, "baseTimeNanoseconds": base})
+    else:
+        write_pieces(document(), path)
     return done
 
 
