@@ -184,8 +184,11 @@ class TrackEvents:
 
     def _counters(self, built: TraceBuilder, chosen: Any, name: Coded) -> None:
         """Samples of counters: a counter is a track; its unit is the name of the series."""
-        for uuid in np.unique(self.track[chosen]).tolist():
-            rows = np.flatnonzero(chosen & (self.track == uuid))
+        every = np.flatnonzero(chosen)
+        every = every[np.argsort(self.track[every], kind="stable")]
+        changes = np.flatnonzero(np.diff(self.track[every])) + 1
+        for rows in np.split(every, changes) if len(every) else ():
+            uuid = int(self.track[rows[0]])
             track = self._tracks.track(uuid)
             is_double = self._read.has(_DOUBLE)[rows]
             for double in (True, False):
