@@ -107,7 +107,7 @@ def test_lines_that_are_no_record_are_counted(tmp_path: Path) -> None:
     odd = ["{", '{"header": 7}', line(0, 1, "AllReduce", -5, 10), line(0, 1, "AllReduce", 5, 1e300)]
     trace = kinetoscope.read(written(tmp_path, {0: [line(0, 0, "AllReduce", 64, 300), *odd]})).trace()
     assert len(trace.rows(EventKind.KERNEL)) == 1
-    assert str(trace.health["RECORDS_LEFT_OUT"]).startswith("4 lines are")
+    assert str(trace.health["RECORDS_LEFT_OUT"]).startswith("4 records have")
 
 
 @pytest.mark.parametrize("seed", first_quick(range(30)))

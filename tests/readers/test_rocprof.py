@@ -86,7 +86,7 @@ def test_records_of_a_process(tmp_path: Path) -> None:
     assert trace.strings.label(int(trace.name[work.op[0]])) == "aten::mm"
     assert trace.event(int(work.rows[0]))["args"]["grid"] == [4, 2, 1]
     assert str(trace.health["RECORDS_LEFT_OUT"]).startswith("2 records have")
-    assert "memory_allocation (1)" in str(trace.health["TABLES_NOT_READ"])
+    assert "memory_allocation (1)" in str(trace.health["KINDS_NOT_READ"])
 
 
 @pytest.mark.parametrize("seed", first_quick(range(30)))

@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
     with opened(args) as (job, _):
         verdicts = named("hang")(job, **selection(args))
         if not verdicts.frame.height:
-            raise InputError(f"{job.path}: {verdicts.notes[0]}")
+            raise InputError(f"{job.path}: {' '.join(verdicts.notes)}")
         if form_of(args) in ("table", "markdown"):
             limit = ROWS if args.limit is None else args.limit
             write_page(page(job, "hang", **selection(args), limit=limit), args)

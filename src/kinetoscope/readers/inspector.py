@@ -21,11 +21,11 @@ from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.source import Source
-from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import opened
+from kinetoscope.readers.left_out import records_left_out
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile, Reader
 
 _BEGINS: Final = re.compile(rb'\A\s*\{\s*"(?:header|metadata|id|rank)"\s*:')
@@ -169,9 +169,7 @@ def _notes(records: pl.DataFrame, lines: int) -> tuple[Note, ...]:
             "When collectives began is not recorded, only how long they took: NCCL_INSPECTOR_DUMP_VERBOSE=1 records it."
         )
         notes.append(Note("NO_BEGINNINGS", said))
-    if lines > len(records):
-        which = number_of(lines - len(records), "line is", "lines are")
-        notes.append(Note("RECORDS_LEFT_OUT", f"{which} no record of a collective, and left out."))
+    notes += records_left_out(lines - len(records))
     return tuple(notes)
 
 

@@ -16,10 +16,10 @@ from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.trace.build import Coded, TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.source import Source
-from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import opened
+from kinetoscope.readers.left_out import kinds_not_read, records_left_out, without_tensors
 from kinetoscope.readers.reader import Reader
 from kinetoscope.readers.sqlite import nvtx
 
@@ -64,16 +64,9 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
 def _notes(processes: Sequence[_Process]) -> Iterator[Note]:
     counts = {name: sum(len(each.records(name)) for each in processes) for name in _NOT_READ}
-    if said := ", ".join(f"{name} ({count:,})" for name, count in counts.items() if count):
-        yield Note("TABLES_NOT_READ", f"Records of rocprofv3 that are not read: {said}.")
-    if left := sum(each.left_out for each in processes):
-        which = number_of(left, "record has", "records have")
-        yield Note("RECORDS_LEFT_OUT", f"{which} values that cannot be, and {'is' if left == 1 else 'are'} left out.")
-    yield Note(
-        "NO_TENSORS",
-        "rocprofv3 records no operators but what the program marks, no tensors, no memory of torch's allocator and no"
-        " stacks of Python.",
-    )
+    yield from kinds_not_read("Records of rocprofv3", counts)
+    yield from records_left_out(sum(each.left_out for each in processes))
+    yield without_tensors("rocprofv3", "operators only where the program marks them")
 
 
 class _Process:

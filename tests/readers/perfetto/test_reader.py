@@ -176,7 +176,7 @@ def test_ends_are_joined_with_their_beginnings(tmp_path: Path) -> None:
     nested = [end(1), begin(2, "outer"), begin(3, "inner"), end(4), end(9), begin(10, "open"), begin(12, "x"), end(13)]
     trace = read(tmp_path, *nested)
     assert spans(trace) == [("inner", 3, 4), ("open", 10, 13), ("outer", 2, 9), ("x", 12, 13)]
-    assert {"UNFINISHED", "UNPAIRED_EVENTS"} <= {note.code for note in trace.health}
+    assert {"OPEN_SPANS", "SPANS_WITHOUT_BEGIN"} <= {note.code for note in trace.health}
 
 
 def test_older_events_and_packed_packets_are_read(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_each_process_is_a_rank_with_its_work_and_markers(tmp_path: Path) -> Non
     assert trace.event(kernel)["args"]["grid"] == [4, 1, 1]  # of 1,000 work-items in groups of 256
     assert arguments.integers(trace, "bytes", trace.rows(EventKind.MEMCPY)).tolist() == [4096]
     assert trace.metadata["deviceProperties"][1] == {"id": 1, "name": "AMD Instinct MI300X", "maxComputeUnits": 304}
-    assert "rocpd_pmc_event (1)" in str(trace.health["TABLES_NOT_READ"])
+    assert "rocpd_pmc_event (1)" in str(trace.health["KINDS_NOT_READ"])
 
 
 def test_suffixes_do_not_matter_and_files_of_other_programs_are_refused(tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ _NOTABLE_LOSS_SHARE: Final = 0.005
 _SEVERITY_ORDER: dict[str, int] = {"error": 0, "warning": 1, "note": 2}
 
 
+def cut_stream(why: str, lost: float = 0.0) -> Note:
+    """The note that a file ends early, or is damaged; `lost`: the share of it that could not be read."""
+    return Note("STREAM", f"{why}: what could be read is kept.", "error", lost=lost)
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """All symptoms of a trace, worst first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kinetoscope.model.trace.symptoms import cut_stream
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import Text
@@ -23,7 +24,7 @@ def findings(text: Text, document: TraceDocument, elements: ParsedEvents, traili
 def _of_the_text(text: Text, document: TraceDocument, elements: ParsedEvents, trailing: int) -> Iterator[Note]:
     behind = trailing / text.length if text.length else 0.0
     if text.fault:
-        yield Note("STREAM", f"{'; '.join(text.fault)}: what could be read is kept.", "error", lost=text.unread)
+        yield cut_stream("; ".join(text.fault), text.unread)
     if elements.cut:
         last = (
             ""

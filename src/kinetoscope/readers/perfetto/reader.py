@@ -22,10 +22,12 @@ from kinetoscope.model.trace.json_events import (
     FACT_TRACKS,
 )
 from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.symptoms import cut_stream
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import opened
+from kinetoscope.readers.left_out import kinds_not_read
 from kinetoscope.readers.perfetto.annotations import text_of
 from kinetoscope.readers.perfetto.events import TrackEvents
 from kinetoscope.readers.perfetto.interned import Interned
@@ -66,7 +68,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
         raise BrokenTraceError(f"{source.url}: {said}" + (", which is damaged" if fault or read.cut else ""))
     if fault or read.cut:
         why = "; ".join(fault) or "a packet ends early"
-        notes.insert(0, Note("STREAM", f"The file is cut or damaged ({why}); what came before is kept.", "error"))
+        notes.insert(0, cut_stream(why))
     return built.build(source, metadata=_metadata(read, facts), text_bytes=len(text), notes=tuple(notes))
 
 
@@ -107,17 +109,19 @@ def _notes(read: Packets, events: TrackEvents, stages: GpuStages) -> Iterator[No
         yield Note("CUT_SPANS", "torch cuts spans where the next one begins that overlaps: durations may be too short.")
     if events.unfinished:
         spans = number_of(events.unfinished, "span was", "spans were")
-        yield Note("UNFINISHED", f"{spans} open when the recording ended: cut off there.", "warning")
+        yield Note("OPEN_SPANS", f"{spans} open when the recording ended: cut off there.", "warning")
     if events.unbegun:
         yield Note(
-            "UNPAIRED_EVENTS", f"{number_of(events.unbegun, 'event ends', 'events end')} a span that did not begin."
+            "SPANS_WITHOUT_BEGIN", f"{number_of(events.unbegun, 'event ends', 'events end')} a span that did not begin."
         )
     if read.unknown_clocks:
         packets_of = number_of(read.unknown_clocks, "packet has", "packets have")
         yield Note("UNKNOWN_CLOCKS", f"{packets_of} times by a clock that nothing relates to the others.", "warning")
     if damaged := int(read.fields.damaged.sum()):
         yield Note(
-            "LOST", f"{number_of(damaged, 'packet is', 'packets are')} damaged, and left out from there.", "warning"
+            "DAMAGED_PACKETS",
+            f"{number_of(damaged, 'packet is', 'packets are')} damaged, and left out from there.",
+            "warning",
         )
     numbers, counts = np.unique(read.fields.number[read.fields.kind == LENGTH], return_counts=True)
     others = {
@@ -125,9 +129,8 @@ def _notes(read: Packets, events: TrackEvents, stages: GpuStages) -> Iterator[No
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
         if number not in _READ and number not in _WITHOUT_EVENTS
     }
-    if others:
-        words = [f"{_NAMES.get(number, f'field {number}')} ({count:,})" for number, count in sorted(others.items())[:8]]
-        yield Note("TABLES_NOT_READ", f"Packets of the recording that are not read: {', '.join(words)}.")
+    named = {_NAMES.get(number, f"field {number}"): count for number, count in sorted(others.items())}
+    yield from kinds_not_read("Packets of the recording", named)
 
 
 def _facts(read: Packets) -> dict[str, Any]:

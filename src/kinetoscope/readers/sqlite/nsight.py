@@ -17,8 +17,8 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.model.trace.build import Coded, TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.text import number_of
 from kinetoscope.notes import Note
+from kinetoscope.readers.left_out import kinds_not_read, records_left_out, without_tensors
 from kinetoscope.readers.sqlite import nvtx
 from kinetoscope.readers.sqlite.database import Database, ReadProcess
 
@@ -295,22 +295,15 @@ class _Export:
     def notes(self) -> Iterable[Note]:
         """Notes on records that are not in the trace."""
         counts = {table: self._database.count(table) for table in _NOT_READ}
-        if said := ", ".join(f"{table} ({count:,})" for table, count in counts.items() if count):
-            yield Note("TABLES_NOT_READ", f"Records of Nsight Systems that are not read: {said}.")
-        if self._left_out:
-            which = number_of(self._left_out, "record has", "records have")
-            yield Note("RECORDS_LEFT_OUT", f"{which} no possible times, or no end, and are left out.", lost=0.0)
+        yield from kinds_not_read("Records of Nsight Systems", counts)
+        yield from records_left_out(self._left_out)
         if self._option("CUDA_GRAPH_TRACE_OPTIONS:MODE") == "Graph":
             yield Note(
                 "GRAPHS_AS_ONE",
                 "Graphs were recorded as one piece of work each: their kernels are not here; "
                 "--cuda-graph-trace=node records them.",
             )
-        yield Note(
-            "NO_TENSORS",
-            "Nsight Systems records no types of tensors, no memory of torch's allocator and no stacks of Python; sizes"
-            " only with --pytorch=autograd-shapes-nvtx.",
-        )
+        yield without_tensors("Nsight Systems", "sizes of tensors only with --pytorch=autograd-shapes-nvtx")
 
     def _option(self, name: str) -> str:
         rows = self._database.rows("META_DATA_CAPTURE", ("name", "value"))

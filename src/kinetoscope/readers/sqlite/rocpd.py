@@ -19,6 +19,7 @@ from kinetoscope.model.trace.build import Coded, TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.strings import json_object
 from kinetoscope.notes import Note
+from kinetoscope.readers.left_out import kinds_not_read, without_tensors
 from kinetoscope.readers.sqlite import nvtx
 from kinetoscope.readers.sqlite.database import MISSING, Database, ReadProcess
 
@@ -74,13 +75,8 @@ def _suffixes(database: Database) -> list[str]:
 
 def _notes(tables: Sequence[_ProcessTables]) -> Iterator[Note]:
     counts = {name: sum(each.count(name) for each in tables) for name in _NOT_READ}
-    if said := ", ".join(f"{table} ({count:,})" for table, count in counts.items() if count):
-        yield Note("TABLES_NOT_READ", f"Records of rocprofv3 that are not read: {said}.")
-    yield Note(
-        "NO_TENSORS",
-        "rocprofv3 records no operators but what the program marks, no tensors, no memory of torch's allocator and no"
-        " stacks of Python.",
-    )
+    yield from kinds_not_read("Records of rocprofv3", counts)
+    yield without_tensors("rocprofv3", "operators only where the program marks them")
 
 
 @dataclass(frozen=True)
