@@ -6,6 +6,7 @@ import random
 import sqlite3
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -197,7 +198,7 @@ def traces(file: Path) -> dict[int, Trace]:
 
 def asked(file: Path, table: str, process: int, column: str) -> list[tuple[int, ...]]:
     where = f" WHERE {column} {_PID} = {process}" if process else ""
-    with sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True) as connection:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)) as connection:
         return sorted(connection.execute(f'SELECT start, "end" FROM {table}{where}').fetchall())
 
 

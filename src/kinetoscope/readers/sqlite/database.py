@@ -130,15 +130,21 @@ class Database:
     def __init__(self, path: str, url: str) -> None:
         self._url = url
         self._connection = sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)
+        try:
+            self._tables = dict(self._plain_tables())
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _plain_tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Names of the plain tables, and of their columns."""
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_TEXT_BYTES)
         self._connection.text_factory = _text
         self._run("PRAGMA trusted_schema = OFF")
         self._run("PRAGMA cell_size_check = ON")
-        self._tables = {
-            name: tuple(column for _, column, *_ in self._run(f"PRAGMA table_info({_quoted(name)})"))
-            for name, sql in self._run("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
-            if isinstance(sql, str) and sql.lstrip().upper().startswith("CREATE TABLE")
-        }
+        for name, sql in self._listed("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
+            if isinstance(sql, str) and sql.lstrip().upper().startswith("CREATE TABLE"):
+                yield name, tuple(column for _, column, *_ in self._listed(f"PRAGMA table_info({_quoted(name)})"))
 
     def __enter__(self) -> Self:
         return self
@@ -157,7 +163,7 @@ class Database:
 
     def count(self, table: str) -> int:
         """How many rows a table has; 0 where it is not there."""
-        return int(next(iter(self._run(f"SELECT count(*) FROM {_quoted(table)}")))[0]) if self.has(table) else 0
+        return int(self._listed(f"SELECT count(*) FROM {_quoted(table)}")[0][0]) if self.has(table) else 0
 
     def integers(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, Int64s]:
         """Columns of integers, by name, in the order of the file.
@@ -192,8 +198,11 @@ class Database:
         if not there:
             return []
         fields = ", ".join(map(_quoted, there))
-        rows = self._guarded(lambda: list(self._run(f"SELECT {fields} FROM {_quoted(table)} LIMIT {limit}")))
+        rows = self._listed(f"SELECT {fields} FROM {_quoted(table)} LIMIT {limit}")
         return [dict(zip(there, row, strict=True)) for row in rows]
+
+    def _listed(self, statement: str) -> list[tuple[Any, ...]]:
+        return self._guarded(lambda: [*self._run(statement)])
 
     def _run(self, statement: str) -> Iterator[tuple[Any, ...]]:
         return self._guarded(lambda: self._connection.execute(statement))
