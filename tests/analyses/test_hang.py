@@ -13,7 +13,7 @@ from kinetoscope.model.hangs.of_job import both, packed, unpacked
 from kinetoscope.model.hangs.remedies import HANGING, REMEDIES
 from kinetoscope.model.hangs.verdict import CAUSES, HangVerdict
 from tests import drawn
-from tests.drawn_hangs import SECOND, call, drawn_job, group, host, records, stalled
+from tests.drawn_hangs import NOW, SECOND, call, drawn_job, group, host, records, stalled
 from tests.notes import codes
 
 TENSOR = "nccl:1 (mesh_tp)"
@@ -52,6 +52,20 @@ def test_who_has_never_reached_what_the_others_wait_in() -> None:
     assert tensor.get_column("since").to_list() == [600 * SECOND] * 3 + [None]
     assert tensor.get_column("line").to_list() == ["train.py:88"] * 3 + ["loader.py:61"]
     assert frame.filter(rank=5, group="nccl:2 (mesh_tp)").row(0, named=True)["state"] == "completed"
+
+
+def test_the_time_waited_is_the_same_in_each_table() -> None:
+    """Where a rank's records say when they were written, that counts; else the newest record of any rank."""
+    calls, groups, hosts = stalled(8, missing=3)
+    written = pl.when(rank=1).then(NOW - SECOND).otherwise(None)
+    job = drawn_job((calls, groups, hosts.with_columns(written=written, last_time=NOW + pl.col("rank") * SECOND)))
+    [verdict] = kinetoscope.hang(job).frame.head(1).iter_rows(named=True)
+    shown = kinetoscope.hang(job, by="call").frame.filter(verdict=1, group=verdict["group"], seq=verdict["seq"])
+    waited = {row["rank"]: row["waited"] for row in shown.iter_rows(named=True) if row["waited"] is not None}
+    states = kinetoscope.collective_states(job).frame.filter(group=verdict["group"])
+    since = {row["rank"]: row["since"] for row in states.iter_rows(named=True) if row["since"] is not None}
+    assert waited == since == {0: 607 * SECOND, 1: 599 * SECOND, 2: 607 * SECOND}
+    assert verdict["waited"] == max(waited.values())
 
 
 def test_ranks_without_records_have_rows() -> None:

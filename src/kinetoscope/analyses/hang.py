@@ -13,6 +13,7 @@ from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unp
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.hangs.states import name_of_group, teams
 from kinetoscope.model.hangs.verdict import HangVerdict, verdicts
+from kinetoscope.model.hangs.waiting import RecordsEnd
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
@@ -185,12 +186,11 @@ def _with_rank(teams_of_name: pl.DataFrame, rank: int) -> pl.DataFrame:
 
 def _calls(of: HangVerdict, about: Row, hosts: pl.DataFrame) -> Iterator[Row]:
     """The calls that show a verdict."""
-    until = dict(hosts.select("rank", "last_time").iter_rows())
+    end = RecordsEnd.of(hosts.iter_rows(named=True))
     shared = {name: about[name] for name in ("verdict", "cause", "certainty", "recorded", "world")}
     for call in () if of.shows is None else of.shows.iter_rows(named=True):
         own = {name: call[name] for name in call if name in RESULT}
-        end = until.get(call["rank"])
-        waited = None if end is None or call["state"] == "completed" else max(end - call["created"], 0)
+        waited = None if call["state"] == "completed" else end.waited(call["rank"], call["created"])
         yield dict.fromkeys(RESULT.names) | own | shared | {"waited": waited}
 
 

@@ -11,7 +11,8 @@ import polars as pl
 from kinetoscope.model.hangs.comparing import Difference, Differing, differing, parted
 from kinetoscope.model.hangs.hosts import HostCause
 from kinetoscope.model.hangs.pace import Pace, pace
-from kinetoscope.model.hangs.standing import CLOCKS, MEETING, Node, Standing, of_one_state, standing
+from kinetoscope.model.hangs.standing import MEETING, Node, Standing, of_one_state, standing
+from kinetoscope.model.hangs.waiting import CLOCKS
 
 ReasonCause = (
     Difference

@@ -12,7 +12,8 @@ from kinetoscope.model.hangs.evidence import HangEvidence, Reason
 from kinetoscope.model.hangs.hosts import host_cause
 from kinetoscope.model.hangs.omissions import left_out, omission, shift
 from kinetoscope.model.hangs.pace import lateness
-from kinetoscope.model.hangs.standing import CLOCKS, Node
+from kinetoscope.model.hangs.standing import Node
+from kinetoscope.model.hangs.waiting import CLOCKS
 from kinetoscope.model.hangs.waits import End
 
 COMPARED = 4

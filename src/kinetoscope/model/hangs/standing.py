@@ -31,9 +31,6 @@ MEETING: Final = frozenset(
 )
 """Collectives that are done on no rank before all have come: each rank needs something of every other."""
 
-CLOCKS: Final = 100_000_000
-"""Clocks of hosts differ by milliseconds: times of two ranks say what came first if they are this far apart, in ns."""
-
 Node = tuple[int, int]
 """A collective: its group, and its number in it."""
 

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.model.hangs.records import HOSTS
+from kinetoscope.model.hangs.waiting import RecordsEnd
 from kinetoscope.model.trace.text import listed
 
 COMPLETED, STARTED, SCHEDULED, NEVER, NO_RECORDS = (
@@ -60,9 +61,15 @@ def states(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> pl
         state=pl.when(is_behind).then(pl.lit(NEVER)).otherwise(pl.col("state").fill_null(COMPLETED)),
         seq=pl.when(is_behind).then(pl.col("called") + 1).otherwise("seq"),
         line=pl.when(is_behind).then("at_host").otherwise("line"),
-        since=pl.when(waits).then(pl.col("last_time") - pl.col("created")),
+        since=pl.when(waits).then(pl.Series(_waited(rows, hosts), dtype=pl.Int64)),
     )
     return pl.concat([_named(rows, calls, known), _absent(rows, hosts)], how="diagonal").sort("rank", "group")
+
+
+def _waited(rows: pl.DataFrame, hosts: pl.DataFrame) -> list[int | None]:
+    end = RecordsEnd.of(hosts.iter_rows(named=True))
+    pairs = rows.select("rank", "created").iter_rows()
+    return [None if created is None else end.waited(rank, created) for rank, created in pairs]
 
 
 def _unfinished_or_last(calls: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason, evidence
 from kinetoscope.model.hangs.hosts import host_cause
 from kinetoscope.model.hangs.reasons import merged, reason
-from kinetoscope.model.hangs.standing import CLOCKS
+from kinetoscope.model.hangs.waiting import CLOCKS, RecordsEnd
 from kinetoscope.model.hangs.waits import ends
 
 Cause = Literal[
@@ -200,11 +200,7 @@ def _common(lines: Iterable[str | None]) -> str:
 
 
 def _waited(job: HangEvidence, rows: Iterable[Mapping[str, Any]]) -> int | None:
-    """How long one of some calls has waited by its own clock, else by that of others if they are far apart, ns."""
-    open_ = {row["rank"]: row["created"] for row in rows if row["state"] != "completed"}
-    hosts = job.at.hosts
-    waited = [hosts[rank]["written"] - since for rank, since in open_.items() if hosts.get(rank, {}).get("written")]
-    if waited or not open_:
-        return max(waited, default=None)  # by own clocks
-    longest = max([0, *(host["last_time"] or 0 for host in hosts.values())]) - min(open_.values())
-    return longest if longest >= CLOCKS else None
+    """The longest that one of some calls has waited, ns; None where that is unknown."""
+    end = RecordsEnd.of(job.at.hosts.values())
+    each = (end.waited(row["rank"], row["created"]) for row in rows if row["state"] != "completed")
+    return max((time for time in each if time is not None), default=None)
