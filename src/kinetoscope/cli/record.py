@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import importlib.util
 import re
 import shutil
 import signal
@@ -99,7 +98,7 @@ def run(arguments: list[str]) -> int:
 
 def _explain(left: collection.LeftByHang | None) -> None:
     """Say at once what the ranks wait for."""
-    if left is not None and importlib.util.find_spec("kinetoscope.cli.hang") is not None:
+    if left is not None:
         sys.stderr.flush()
         with contextlib.suppress(OSError):
             subprocess.run(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kinetoscope.analyses import RECORDED, named
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.grammar import parameter_value
 from kinetoscope.model.steps.selection import Selection, default_to_steady
@@ -39,40 +40,36 @@ def answered(page: Page, job: Job, select: Selection, *, rows: int = 0) -> Page:
         select: what was asked for, before a default: tables of all that was recorded take it as it is.
         rows: of each table.
     """
-    asked = _Asked(job, select)
-    return replace(page, blocks=tuple(_limited(each, rows) for block in page.blocks for each in asked.blocks(block)))
+    tables = {place: each for place, each in enumerate(page.blocks) if isinstance(each, TableBlock)}
+    questions = {f"{place}": _question(each, select) for place, each in tables.items()}
+    results = job.ask(questions) if questions else {}
+    shown = (
+        each for place, block in enumerate(page.blocks) for each in _shown(block, results.get(f"{place}"), job, select)
+    )
+    return replace(page, blocks=tuple(_limited(each, rows) for each in shown))
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A job, and what is selected of it."""
+def _question(block: TableBlock, select: Selection) -> Question:
+    """The question of a table."""
+    analysis = named(block.analysis)
+    declared = {each.name: each for each in analysis.parameters}
+    params: dict[str, Any] = {name: parameter_value(declared[name], text) for name, text in block.params.items()}
+    return analysis.asked(select=select if block.analysis in RECORDED else default_to_steady(select), **params)
 
-    job: Job
-    select: Selection
 
-    def blocks(self, block: Block) -> Iterator[Block]:
-        if isinstance(block, TableBlock):
-            yield self._rows(block)
-        elif isinstance(block, ElsewhereBlock):
-            yield from self._elsewhere(block)
-        else:
-            yield block
-
-    def _rows(self, block: TableBlock) -> RowsBlock:
-        analysis = named(block.analysis)
-        declared = {each.name: each for each in analysis.parameters}
-        params: dict[str, Any] = {name: parameter_value(declared[name], text) for name, text in block.params.items()}
-        select = self.select if block.analysis in RECORDED else default_to_steady(self.select)
-        result = analysis(self.job, select=select, **params)
+def _shown(block: Block, result: Result | None, job: Job, select: Selection) -> Iterator[Block]:
+    """A block as it is, with the answer of a table, or with what it shows of another page."""
+    if isinstance(block, TableBlock) and result is not None:
         shown = arranged(result, _arrangement(block, result))
-        return table(block.title, shown.schema, shown.frame, block.note)
-
-    def _elsewhere(self, block: ElsewhereBlock) -> Iterator[Block]:
-        """The first findings. Only findings are shown elsewhere: they are the page that takes long."""
-        there = findings.page(self.job, default_to_steady(self.select), {})
+        yield table(block.title, shown.schema, shown.frame, block.note)
+    elif isinstance(block, ElsewhereBlock):
+        # The first findings. Only findings are shown elsewhere: they are the page that takes long.
+        there = findings.page(job, default_to_steady(select), {})
         for each in there.blocks[:1]:
             if isinstance(each, FindingsBlock):
                 yield replace(each, title=block.title, findings=each.findings[: block.limit], note=block.note)
+    else:
+        yield block
 
 
 def _arrangement(block: TableBlock, result: Result) -> Arrangement:

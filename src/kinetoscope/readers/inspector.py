@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.strings import mapping
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.readers.files.cache import Cache
@@ -102,10 +103,10 @@ def _row(line: bytes) -> tuple[object, ...] | None:
         said = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    said = _mapping(said)
+    said = mapping(said)
     kind = next((kind for kind in _RECORDS if f"{kind}_perf" in said), "")
-    header, facts = _mapping(said.get("header", said)), _mapping(said.get(f"{kind}_perf"))
-    times = _mapping(facts.get("event_trace_ts"))
+    header, facts = mapping(said.get("header", said)), mapping(said.get(f"{kind}_perf"))
+    times = mapping(facts.get("event_trace_ts"))
     name, communicator = facts.get(kind), header.get("id", "unknown")
     rank, ranks = (_number(header.get(key, 0), MAX_RANK) for key in ("rank", "n_ranks"))
     number, size = (
@@ -113,7 +114,7 @@ def _row(line: bytes) -> tuple[object, ...] | None:
         _number(facts.get(f"{kind}_msg_size_bytes", 0), _MAX_BYTES),
     )
     took = _number(facts.get(f"{kind}_exec_time_us"), _MAX_TIME_US)
-    time = _number(_mapping(said.get("metadata")).get("dump_timestamp_us", 0), _MAX_TIME_US)
+    time = _number(mapping(said.get("metadata")).get("dump_timestamp_us", 0), _MAX_TIME_US)
     if not (isinstance(name, str) and isinstance(communicator, str)):
         return None
     if rank is None or ranks is None or number is None or size is None or took is None or time is None:
@@ -121,10 +122,6 @@ def _row(line: bytes) -> tuple[object, ...] | None:
     rate = _number(facts.get(f"{kind}_algobw_gbs", 0), _MAX_BYTES) or 0.0
     began = _number(times.get(f"{kind}_start_ts"), _MAX_TIME_US) or None
     return communicator, int(rank), int(ranks), name, int(number), int(size), 1000.0 * rate * took, took, time, began
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _number(value: object, most: int) -> float | None:

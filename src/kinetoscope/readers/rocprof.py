@@ -16,6 +16,7 @@ from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.trace.build import Coded, TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.strings import mapping
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import opened
@@ -75,20 +76,20 @@ class _Process:
     def __init__(self, facts: _Record, built: TraceBuilder) -> None:
         self.left_out = 0
         self._facts, self._built = facts, built
-        self._pid = _integer(_mapping(facts.get("metadata")).get("pid")) or 0
+        self._pid = _integer(mapping(facts.get("metadata")).get("pid")) or 0
         agents = _records(facts.get("agents"))
         self._devices = [each for each in agents if each.get("type") == _GPU]
         self._numbers = {_handle(each.get("id")): number for number, each in enumerate(self._devices)}
         symbols = _records(facts.get("kernel_symbols"))
         self._symbols = {_integer(each.get("kernel_id")): _name_of(each) for each in symbols}
-        named = _mapping(facts.get("strings"))
+        named = mapping(facts.get("strings"))
         kinds = _records(named.get("buffer_records"))
         self._operations = [each.get("operations") for each in kinds]
         self._messages = {_integer(each.get("key")): each.get("value") for each in _records(named.get("marker_api"))}
 
     def records(self, name: str) -> Sequence[_Record]:
         """Records of a kind."""
-        return _records(_mapping(self._facts.get("buffer_records")).get(name))
+        return _records(mapping(self._facts.get("buffer_records")).get(name))
 
     def listed_devices(self) -> Iterator[dict[str, Any]]:
         """The devices, as Kineto lists them."""
@@ -117,7 +118,7 @@ class _Process:
                 self.left_out += 1
                 continue
             thread = _integer(each.get("thread_id")) or 0
-            correlation = _integer(_mapping(each.get("correlation_id")).get("internal"))
+            correlation = _integer(mapping(each.get("correlation_id")).get("internal"))
             rows.append((*times, thread, -1 if correlation is None else correlation, *facts))
         return rows
 
@@ -185,16 +186,16 @@ class _Process:
         said = nvtx.ranges([str(text) for text in texts.tolist()])
         for kind, chosen in ((EventKind.HOST_OP, said.is_operator), (EventKind.ANNOTATION, ~said.is_operator)):
             if chosen.any():
-                names = Coded(said.name.codes[chosen], said.name.values)
-                self._built.add(kind, names, start[chosen], end[chosen], process=self._pid, thread=thread[chosen])
+                at, until, of_thread = start[chosen], end[chosen], thread[chosen]
+                self._built.add(kind, said.name.at(chosen), at, until, process=self._pid, thread=of_thread)
 
     # --- facts of a record; None where it has them not
 
     def _device(self, record: _Record) -> int | None:
-        return self._numbers.get(_handle(_mapping(record.get("dispatch_info")).get("agent_id")))
+        return self._numbers.get(_handle(mapping(record.get("dispatch_info")).get("agent_id")))
 
     def _kernel(self, record: _Record) -> str | None:
-        return self._symbols.get(_integer(_mapping(record.get("dispatch_info")).get("kernel_id")), "")
+        return self._symbols.get(_integer(mapping(record.get("dispatch_info")).get("kernel_id")), "")
 
     def _copied(self, record: _Record) -> tuple[int, int]:
         """The devices that a copy is from and to; −1 for the host."""
@@ -209,7 +210,7 @@ class _Process:
         return str(operations[number]) if known and operations is not None else f"operation {number}"
 
     def _message(self, record: _Record) -> str:
-        key = _integer(_mapping(record.get("correlation_id")).get("internal"))
+        key = _integer(mapping(record.get("correlation_id")).get("internal"))
         said = self._messages.get(key)
         return said if isinstance(said, str) else self._operation(record)
 
@@ -221,24 +222,24 @@ def _name_of(symbol: _Record) -> str:
 
 def _stream(record: _Record) -> int:
     stream = _handle(record.get("stream_id"))
-    queue = _handle(_mapping(record.get("dispatch_info")).get("queue_id"))
+    queue = _handle(mapping(record.get("dispatch_info")).get("queue_id"))
     return stream or queue or 0
 
 
 def _group(record: _Record) -> tuple[int, ...]:
-    sizes = _mapping(_mapping(record.get("dispatch_info")).get("workgroup_size"))
+    sizes = mapping(mapping(record.get("dispatch_info")).get("workgroup_size"))
     return tuple(max(_integer(sizes.get(axis)) or 1, 1) for axis in "xyz")
 
 
 def _blocks(record: _Record) -> tuple[int, ...]:
     """Groups of the grid, which the record counts in work-items."""
-    items = _mapping(_mapping(record.get("dispatch_info")).get("grid_size"))
+    items = mapping(mapping(record.get("dispatch_info")).get("grid_size"))
     pairs = zip((_integer(items.get(axis)) or 0 for axis in "xyz"), _group(record), strict=True)
     return tuple(-(-count // size) for count, size in pairs)
 
 
 def _shared(record: _Record) -> int:
-    return _integer(_mapping(record.get("dispatch_info")).get("group_segment_size")) or 0
+    return _integer(mapping(record.get("dispatch_info")).get("group_segment_size")) or 0
 
 
 def _coded(values: Sequence[Any]) -> Coded:
@@ -248,16 +249,12 @@ def _coded(values: Sequence[Any]) -> Coded:
     return Coded(codes, [[*value] if isinstance(value, tuple) else value for value in places])
 
 
-def _mapping(value: object) -> _Record:
-    return value if isinstance(value, dict) else {}
-
-
 def _records(value: object) -> list[_Record]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _handle(value: object) -> int | None:
-    return _integer(_mapping(value).get("handle"))
+    return _integer(mapping(value).get("handle"))
 
 
 def _integer(value: object) -> int | None:

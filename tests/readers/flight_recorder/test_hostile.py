@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pickle
 import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,6 +11,7 @@ import pytest
 
 from kinetoscope.errors import InputError, NotATraceError
 from kinetoscope.readers.flight_recorder import load
+from tests.readers.bombs import peak
 from tests.readers.flight_recorder.mutilated import survive
 from tests.readers.flight_recorder.writing import content, dump, entry
 
@@ -102,53 +101,20 @@ BOMBS: Final[dict[str, Callable[[int], bytes]]] = {
     ),
 }  # fmt: skip
 
-CHILD: Final = """
-import pathlib, sys
-from kinetoscope.errors import InputError
-from kinetoscope.readers.flight_recorder import load
-import pickle
-for warm in ({"entries": []}, [1]):  # what is imported for an answer and for a refusal counts before
-    try:
-        load("warm", [pickle.dumps(warm)])
-    except InputError:
-        pass
-path = pathlib.Path(sys.argv[1])
-def blocks():
-    with path.open("rb") as file:
-        while block := file.read(1 << 22):
-            yield block
-def peak():
-    return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmHWM"))
-before = peak()
-try:
-    load("bomb", blocks())
-except InputError as error:
-    print(str(error)[:200], file=sys.stderr)
-print(peak() - before)
-"""
-
-
-def peak(path: Any) -> int:
-    """Bytes that reading a file takes in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=300, check=True
-    )
-    return int(done.stdout)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_no_file_takes_thrice_its_size_in_memory(name: str, tmp_path: Any) -> None:
     path = tmp_path / "bomb"
     path.write_bytes(START + BOMBS[name](60 << 20))
-    assert peak(path) <= 3 * path.stat().st_size
+    assert peak(path, "flight_recorder", "entries") <= 3 * path.stat().st_size
 
 
 @pytest.mark.slow
 def test_a_large_dump_takes_less_than_thrice_its_size(tmp_path: Any) -> None:
     path = tmp_path / "large"
     path.write_bytes(content(dump([entry(k) for k in range(300_000)])))
-    assert peak(path) <= 3 * path.stat().st_size
+    assert peak(path, "flight_recorder", "entries") <= 3 * path.stat().st_size
 
 
 def test_bombs_are_refused_for_what_they_are() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,9 +64,27 @@ class Coded:
     def __len__(self) -> int:
         return len(self.codes)
 
+    @classmethod
+    def of(cls, column: NDArray[Any], value: Callable[[Any], Any]) -> Self:
+        """The column whose values a function makes of numbers, or of rows of numbers: once of each that is another."""
+        used, places = np.unique(column, axis=0, return_inverse=True)
+        return cls(places.astype(np.int64).ravel(), [value(each) for each in used.tolist()])
+
+    def at(self, rows: NDArray[Any]) -> Self:
+        """The values of some events."""
+        return replace(self, codes=self.codes[rows])
+
 
 Column = str | int | float | Sequence[Any] | NDArray[Any] | Coded
 """One value for each event: numbers, texts, or values of JSON; or one for all of them."""
+
+
+def part(column: Any, rows: NDArray[Any]) -> Any:
+    """The values of some events; what all have stays."""
+    if isinstance(column, Coded):
+        return column.at(rows)
+    return column[rows] if isinstance(column, np.ndarray) else column
+
 
 _CATEGORY: Final = {kind: category for category, kind in reversed(CATEGORIES.items())}
 """What CUDA's traces call the spans of a kind."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.strings import mapping
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 
@@ -56,19 +57,19 @@ def recording(trace: Trace) -> Recording | None:
     facts = trace.metadata.get(_KEY)
     if not isinstance(facts, dict):
         return None
-    command, git = facts.get("command"), _mapping(facts.get("git"))
+    command, git = facts.get("command"), mapping(facts.get("git"))
     return Recording(
         run=_text(facts.get("run")),
         command=tuple(map(_text, command)) if isinstance(command, list) else (),
         commit=_text(git.get("commit")),
         branch=_text(git.get("branch")),
-        versions={name: text for name, each in _mapping(facts.get("versions")).items() if (text := _text(each))},
-        about=_mapping(facts.get("about")),
+        versions={name: text for name, each in mapping(facts.get("versions")).items() if (text := _text(each))},
+        about=mapping(facts.get("about")),
         samples=_samples(facts.get("steps")),
         first_step=_count(facts.get("first_step")),
         last_step=_count(facts.get("last_step"), least=-1),
         cpu={
-            name: number for name in _CPU_FACTS if (number := _count(_mapping(facts.get("cpu")).get(name))) is not None
+            name: number for name in _CPU_FACTS if (number := _count(mapping(facts.get("cpu")).get(name))) is not None
         },
         truncated=" ".join(_text(facts.get("truncated")).split())[:_MAX_REASON_LENGTH],
         reason=_text(facts.get("reason")),
@@ -78,15 +79,11 @@ def recording(trace: Trace) -> Recording | None:
 def _samples(steps: Any) -> dict[int, int]:
     samples_of_step = {}
     for each in steps if isinstance(steps, list) else ():
-        facts = _mapping(each)
+        facts = mapping(each)
         step, samples = _count(facts.get("step")), _count(facts.get("samples"))
         if step is not None and samples is not None:
             samples_of_step[step] = samples
     return samples_of_step
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:

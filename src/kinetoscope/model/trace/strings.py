@@ -313,6 +313,11 @@ def json_object(text: str | bytes) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
+    return mapping(value)
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """A value of JSON as an object; an empty one where it is something else."""
     return value if isinstance(value, dict) else {}
 
 

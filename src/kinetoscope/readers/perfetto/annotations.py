@@ -109,8 +109,7 @@ class EventArguments:
             return bits.view(np.float64)
         if kind in _LITERALS:
             return _LITERALS[kind]
-        used, places = np.unique(bits, return_inverse=True)
-        return Coded(places.astype(np.int64), [self.values[place] for place in used.tolist()])
+        return Coded.of(bits, self.values.__getitem__)
 
 
 def arguments_of(of: Fields, number: int, packet: Int64s, stretch: Int64s, tables: Interned) -> EventArguments:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s
-from kinetoscope.model.trace.build import Coded, Column, TraceBuilder
+from kinetoscope.model.trace.build import Coded, Column, TraceBuilder, part
 from kinetoscope.model.trace.event_kinds import CATEGORIES
 from kinetoscope.readers.perfetto import interned
 from kinetoscope.readers.perfetto.annotations import AN_INTEGER, arguments_of, text_of
@@ -115,11 +115,11 @@ class TrackEvents:
             built.add_as_written(
                 phase,
                 Coded(category.codes[chosen], labels) if has_category else "",
-                Coded(name.codes[chosen], name.values),
+                name.at(chosen),
                 self.time[chosen],
                 end[chosen],
-                process=Coded(process.codes[of], process.values),
-                thread=Coded(thread.codes[of], thread.values),
+                process=process.at(of),
+                thread=thread.at(of),
                 arguments={key: part(column, of) for key, column in arguments.items()},
                 **self._members(phase, chosen),
             )
@@ -199,7 +199,7 @@ class TrackEvents:
                 value = value * track.factor if track.factor not in (0, 1) else value
                 value = np.cumsum(value) if track.adds_up else value
                 process, thread = self._tracks.place(uuid)
-                labels = Coded(name.codes[some], name.values) if not track.name else track.name
+                labels = name.at(some) if not track.name else track.name
                 built.add_as_written(
                     "C",
                     "",
@@ -210,10 +210,3 @@ class TrackEvents:
                     thread=thread,
                     arguments={track.unit or ("" if self._own else "value"): value},
                 )
-
-
-def part(column: Column | None, chosen: Any) -> Column | None:
-    """The values of some events."""
-    if isinstance(column, Coded):
-        return Coded(column.codes[chosen], column.values)
-    return column[chosen] if isinstance(column, np.ndarray) else column

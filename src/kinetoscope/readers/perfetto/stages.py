@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s
-from kinetoscope.model.trace.build import Coded, Column, TraceBuilder
+from kinetoscope.model.trace.build import Coded, Column, TraceBuilder, part
 from kinetoscope.readers.perfetto import interned
 from kinetoscope.readers.perfetto.annotations import A_TEXT, AN_INTEGER, EventArguments, pairs, text_of
-from kinetoscope.readers.perfetto.events import TrackEvents, part
+from kinetoscope.readers.perfetto.events import TrackEvents
 from kinetoscope.readers.perfetto.interned import Interned
 from kinetoscope.readers.perfetto.packets import COUNTERS, STAGE, Packets
 from kinetoscope.readers.perfetto.wire import FIXED64, VARINT, ByteRanges, Fields, distinct, fields
@@ -126,8 +126,7 @@ class GpuStages:
         launches = fields(self._read.data, self._read.ranges(_LAUNCH))
         sizes = fields(self._read.data, launches.ranges(number))
         columns = np.stack([sizes.integers(axis, 1) for axis in (1, 2, 3)], axis=1)
-        used, codes = np.unique(columns, axis=0, return_inverse=True)
-        return Coded(codes.ravel().astype(np.int64), used.tolist())
+        return Coded.of(columns, list)
 
     def _names(self) -> tuple[Int64s, list[str]]:
         read = self._read

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
-from kinetoscope.model.trace.build import Coded, TraceBuilder
+from kinetoscope.model.trace.build import Coded, TraceBuilder, part
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.notes import Note
 from kinetoscope.readers.left_out import kinds_not_read, records_left_out, without_tensors
@@ -152,16 +152,11 @@ class _Export:
     def _copies(self) -> None:
         rows = self._rows(_COPIES, ("bytes", "copyKind", "srcKind", "dstKind", *_PLACED))
         kinds = np.stack([rows["copyKind"], rows["srcKind"], rows["dstKind"]], axis=1)
-        used, places = _distinct_rows(kinds)
-        names = [
-            f"Memcpy {_named(_COPY_KINDS, copy)} ({_named(_MEMORY_KINDS, one)} -> {_named(_MEMORY_KINDS, other)})"
-            for copy, one, other in used.tolist()
-        ]
-        self._work(EventKind.MEMCPY, Coded(places, names), rows, bytes=rows["bytes"])
+        self._work(EventKind.MEMCPY, Coded.of(kinds, _copy_name), rows, bytes=rows["bytes"])
 
     def _sets(self) -> None:
         rows = self._rows(_SETS, ("bytes", "memKind", *_PLACED))
-        names = _coded_numbers(rows["memKind"], lambda kind: f"Memset ({_named(_MEMORY_KINDS, kind)})")
+        names = Coded.of(rows["memKind"], lambda kind: f"Memset ({_named(_MEMORY_KINDS, kind)})")
         self._work(EventKind.MEMSET, names, rows, bytes=rows["bytes"])
 
     def _graphs(self) -> None:
@@ -176,12 +171,12 @@ class _Export:
             rows["graphNodeId"] >= 0,
             lambda chosen, in_graph: self.built.add(
                 kind,
-                _chosen(names, chosen),
+                part(names, chosen),
                 rows["start"][chosen],
                 rows["end"][chosen],
                 process=rows["deviceId"][chosen],
                 thread=rows["streamId"][chosen],
-                **{name: _chosen(column, chosen) for name, column in (common | arguments).items()},
+                **{name: part(column, chosen) for name, column in (common | arguments).items()},
                 **({"graph_node": rows["graphNodeId"][chosen]} if in_graph else {}),
             ),
         )
@@ -205,7 +200,7 @@ class _Export:
         stream = np.where(rows["streamId"] == _NO_STREAM, -1, rows["streamId"])
         self.built.add(
             EventKind.DEVICE_SYNC,
-            _coded_numbers(kind, lambda number: _named(_SYNC_KINDS, number)),
+            Coded.of(kind, lambda number: _named(_SYNC_KINDS, number)),
             rows["start"],
             rows["end"],
             process=rows["deviceId"],
@@ -217,9 +212,7 @@ class _Export:
 
     def _overhead(self) -> None:
         rows = self._rows(_OVERHEAD, ("overheadType", "globalTid"))
-        self._host(
-            EventKind.OVERHEAD, _coded_numbers(rows["overheadType"], lambda kind: _named(_OVERHEAD_KINDS, kind)), rows
-        )
+        self._host(EventKind.OVERHEAD, Coded.of(rows["overheadType"], lambda kind: _named(_OVERHEAD_KINDS, kind)), rows)
 
     def _ranges(self) -> None:
         rows = self._rows(_RANGES, ("eventType", "textId", "globalTid"), timed=False)
@@ -239,17 +232,17 @@ class _Export:
             if is_chosen.any():
                 self._host(
                     EventKind.HOST_OP,
-                    _chosen(said.name, is_chosen),
+                    part(said.name, is_chosen),
                     {name: column[is_chosen] for name, column in rows.items()},
                     external_id=said.operator_id[is_chosen],
                     sequence=said.sequence[is_chosen],
-                    **({"input_dims": _chosen(said.sizes, is_chosen)} if has_sizes else {}),
+                    **({"input_dims": part(said.sizes, is_chosen)} if has_sizes else {}),
                 )
         named = ~said.is_operator
         if named.any():
             self._host(
                 EventKind.ANNOTATION,
-                _chosen(said.name, named),
+                part(said.name, named),
                 {name: column[named] for name, column in rows.items()},
             )
 
@@ -359,27 +352,16 @@ def _named(names: Sequence[str], number: int) -> str:
     return names[number] if 0 <= number < len(names) else f"{number}"
 
 
-def _coded_numbers(numbers: Int64s, name: Callable[[int], str]) -> Coded:
-    used, places = np.unique(numbers, return_inverse=True)
-    return Coded(places.astype(np.int64), [name(number) for number in used.tolist()])
+def _copy_name(kinds: Sequence[int]) -> str:
+    """The name that Kineto gives a copy of some kind, from some kind of memory to another."""
+    copy, one, other = kinds
+    return f"Memcpy {_named(_COPY_KINDS, copy)} ({_named(_MEMORY_KINDS, one)} -> {_named(_MEMORY_KINDS, other)})"
 
 
 def _sides(columns: Sequence[Int64s]) -> Coded:
     """Three numbers of each row as a list, as `grid` and `block` are written."""
-    used, places = _distinct_rows(np.stack(columns, axis=1))
-    return Coded(places, used.tolist())
-
-
-def _distinct_rows(table: Int64s) -> tuple[Int64s, Int64s]:
-    used, places = np.unique(table, axis=0, return_inverse=True)
-    return used, places.astype(np.int64).ravel()
+    return Coded.of(np.stack(columns, axis=1), list)
 
 
 def _lengths(column: Coded) -> Int64s:
     return np.array([len(value) for value in column.values], np.int64)[column.codes]
-
-
-def _chosen(column: Any, rows: Bools) -> Any:
-    if isinstance(column, Coded):
-        return Coded(column.codes[rows], column.values)
-    return column[rows] if isinstance(column, np.ndarray) else column

@@ -112,6 +112,12 @@ class _ProcessTables:
         rows = self.integers("rocpd_info_process", ("id", "pid"))
         return dict(zip(rows["id"].tolist(), rows["pid"].tolist(), strict=True))
 
+    @cached_property
+    def tids(self) -> dict[int, int]:
+        """The thread that each row of threads is about."""
+        rows = self.integers("rocpd_info_thread", ("id", "tid"))
+        return dict(zip(rows["id"].tolist(), rows["tid"].tolist(), strict=True))
+
     def pid(self, row: int) -> int:
         """The process that a row of processes is about."""
         return self._pids.get(row, row)
@@ -182,20 +188,22 @@ class _Events:
             _named(rows["kernel_id"], names),
             rows,
             shared_memory=np.maximum(rows["group_segment_size"], 0),
-            grid=_lists(blocks),
-            block=_lists(group),
+            grid=Coded.of(blocks, list),
+            block=Coded.of(group, list),
         )
 
     def _copies(self) -> None:
         columns = ("dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id")
         rows = self._rows("rocpd_memory_copy", columns)
         ends = np.stack([rows["src_agent_id"], rows["dst_agent_id"]], axis=1)
-        used, places = np.unique(ends, axis=0, return_inverse=True)
-        sides = [[_SIDES.get(self._tables.kind(agent), "Unknown") for agent in pair] for pair in used.tolist()]
-        texts = [f"Memcpy {one[0]}to{other[0]} ({one} -> {other})" for one, other in sides]
         to_device = np.array([self._tables.kind(agent) == "GPU" for agent in rows["dst_agent_id"].tolist()], np.bool_)
         rows["agent_id"] = np.where(to_device, rows["dst_agent_id"], rows["src_agent_id"])
-        self._work(EventKind.MEMCPY, Coded(places.astype(np.int64).ravel(), texts), rows, bytes=rows["size"])
+        self._work(EventKind.MEMCPY, Coded.of(ends, self._copy_name), rows, bytes=rows["size"])
+
+    def _copy_name(self, agents: Sequence[int]) -> str:
+        """The name that Kineto gives a copy between two agents."""
+        one, other = (_SIDES.get(self._tables.kind(agent), "Unknown") for agent in agents)
+        return f"Memcpy {one[0]}to{other[0]} ({one} -> {other})"
 
     def _work(self, kind: EventKind, names: Coded, rows: Mapping[str, Int64s], **arguments: Any) -> None:
         if not len(rows["start"]):
@@ -247,17 +255,15 @@ class _Events:
     ) -> None:
         if not chosen.any():
             return
-        threads = self._tables.integers("rocpd_info_thread", ("id", "tid"))
-        tids = dict(zip(threads["id"].tolist(), threads["tid"].tolist(), strict=True))
         pids = {row: self._tables.pid(row) for row in np.unique(rows["pid"]).tolist()}
         arguments = {"correlation": _mapped(rows["event_id"][chosen], self._correlations)} if joined else {}
         self._built.add(
             kind,
-            Coded(names.codes[chosen], names.values),
+            names.at(chosen),
             rows["start"][chosen],
             rows["end"][chosen],
             process=_mapped(rows["pid"][chosen], pids),
-            thread=_mapped(rows["tid"][chosen], tids),
+            thread=_mapped(rows["tid"][chosen], self._tables.tids),
             **arguments,
         )
 
@@ -269,10 +275,4 @@ def _mapped(keys: Int64s, values: Mapping[int, int]) -> Int64s:
 
 
 def _named(keys: Int64s, names: Mapping[int, str]) -> Coded:
-    used, places = np.unique(keys, return_inverse=True)
-    return Coded(places.astype(np.int64), [names.get(key, "") for key in used.tolist()])
-
-
-def _lists(table: Int64s) -> Coded:
-    used, places = np.unique(table, axis=0, return_inverse=True)
-    return Coded(places.astype(np.int64).ravel(), used.tolist())
+    return Coded.of(keys, lambda key: names.get(key, ""))
