@@ -16,7 +16,6 @@ from kinetoscope.model.counters.sampled import SampledCounter, counter_series
 from kinetoscope.model.device.busy import busy
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, RatioOf, Schema
@@ -81,7 +80,7 @@ def counters(
     logged = logged_counters(trace)
     series = (*counter_series(trace), *logged.series)
     if not series:
-        return Partial(RESULT.per_rank.empty(), (not_recorded("counters"), *logged.notes))
+        return Partial(RESULT.per_rank.empty(), (_NO_COUNTERS, *logged.notes))
     view = scope(trace, select)
     of_devices = {each.device: each.all for each in busy(view)}
     rows = [row for each in series for row in _rows(view, each, of_devices, by)]
@@ -90,6 +89,11 @@ def counters(
     return Partial(RESULT.per_rank.frame([tuple(row.values()) for row in rows]), (*logged.notes, *notes))
 
 
+_NO_COUNTERS: Final = Note(
+    "NO_COUNTERS",
+    "No counters were recorded beside the work. A log of nvidia-smi with a time in each line, named by --device-log, has"
+    " some.",
+)
 _UNSAMPLED: Final = "Some counters have no samples for part of the time: means and integrals leave that out."
 
 
