@@ -91,8 +91,8 @@ def counters(
 
 _NO_COUNTERS: Final = Note(
     "NO_COUNTERS",
-    "No counters were recorded beside the work. A log of nvidia-smi with a time in each line, named by --device-log, has"
-    " some.",
+    "No counters were recorded beside the work. A log of nvidia-smi with a time in each line, named by --device-log,"
+    " has some.",
 )
 _UNSAMPLED: Final = "Some counters have no samples for part of the time: means and integrals leave that out."
 
