@@ -1,0 +1,1 @@
+"""The whole run: every step of every rank as numbers, what explains them, and what changed when."""
