@@ -1,20 +1,30 @@
 """The laws of promises: what the time at stake of a finding can be at most, whatever its rule computed.
 
 0 ≤ low ≤ high ≤ what the thing itself takes. A step is never shorter than the device's work that remains. Of a guess
-nothing is sure. All findings together, time that they share counted once, leave at least what remains.
+nothing is sure. All findings together, time that they share counted once, leave at least what remains. Where the
+loader's workers set the pace, nothing is sure but what makes batches come sooner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge
+from kinetoscope.views.sentences import join
 
 _MOSTLY_COUNTED: Final = 0.5
 """Share of a finding's time that others count already, from which on it is named after the one that counts most."""
+
+_WORKERS: Final = "DATA002"
+"""The rule that says that the training waits for the loader's workers."""
+
+_OF_LOADER: Final = "DATA"
+"""How the codes begin of rules about how batches are made."""
+
+_PACED: Final = "The loader's workers set the pace (DATA002), so a step may wait for them instead."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,26 @@ def lawful(finding: Finding, step: StepTime) -> Stake:
     if step.length > 0:
         high = min(high, step.room([] if finding.time is None else [finding.time]))
     return _within(stake, high, finding)
+
+
+def sets_pace(finding: Finding) -> bool:
+    """Is it that each step surely waits for the loader's workers? What other findings save comes after them."""
+    return finding.code == _WORKERS and finding.stake.low > 0
+
+
+def paced(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings of a rank, of which nothing is sure where it surely waits for workers: they are no faster for the rest.
+
+    Each batch takes the workers as long as before, so what a step saves elsewhere it may wait longer for the next one.
+    """
+    if not any(sets_pace(each) for each in findings):
+        return list(findings)
+    return [
+        each
+        if each.code.startswith(_OF_LOADER) or each.stake.low <= 0
+        else replace(each, stake=Stake(0.0, each.stake.high), why=join((each.why, _PACED)))
+        for each in findings
+    ]
 
 
 def uncounted(finding: Finding, counted: Sequence[Finding]) -> tuple[Stake, str]:

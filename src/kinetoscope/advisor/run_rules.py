@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import polars as pl
 
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Evidence, Finding, Stake
-from kinetoscope.advisor.laws import StepTime, lawful, together, uncounted
+from kinetoscope.advisor.laws import StepTime, lawful, paced, sets_pace, together, uncounted
 from kinetoscope.advisor.plan_of_rank import plan_of_rank
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules import our_rules
@@ -160,10 +160,17 @@ def _ranked(findings: Sequence[Finding], step: StepTime, rank: int | None) -> It
     """Each finding as it is alone, and as `rank_findings` has it."""
     counted: list[Finding] = []
     promised = 0.0
+    findings = paced(findings)
     alone = [dataclasses.replace(each, stake=lawful(each, step)) for each in findings]
     for finding, given in sorted(
         zip(alone, findings, strict=True),
-        key=lambda pair: (pair[0].overlap_priority, -pair[0].stake.middle, pair[0].code, pair[0].key),
+        key=lambda pair: (
+            not sets_pace(pair[1]),
+            pair[0].overlap_priority,
+            -pair[0].stake.middle,
+            pair[0].code,
+            pair[0].key,
+        ),
     ):
         stake, same_time_as = uncounted(finding, counted)
         stake = together(finding, stake, counted, promised, step)
