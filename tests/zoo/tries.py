@@ -1,8 +1,8 @@
-"""Trials held against programs of the zoo: `python -m tests.zoo.tries FILE [--measure] [NAME...]`; a line of FILE each.
+"""Trials held against programs of the zoo: `python -m tests.zoo.tries FILE [--measure S] [NAME...]`, a line each.
 
 Each program runs as it is, with all trials looking, and once with each trial that applies alone, always to its own end:
 how it ends, what it says it computed, and why the others are refused. With --measure, `try` measures what findings ask
-for: what was promised, and what came. Programs that FILE has already are left out.
+for, so many seconds a program: what was promised, and what came. Programs that FILE has already are left out.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
+from kinetoscope.compare.trials.learned import records_of
 from kinetoscope.compare.trials.runs import TimedRun, loss_difference
-from kinetoscope.compare.trials.tried import TrialRow
 from kinetoscope.errors import InputError
 from kinetoscope.record.trials import by_name
 from kinetoscope.trying.options import TryOptions
@@ -27,7 +30,6 @@ from tests.zoo.recording import plain, results
 
 _ALL_STEPS: Final = 1_000_000
 _PATIENCE_S: Final = 300.0
-_BUDGET_S: Final = 300.0
 
 
 def main() -> None:
@@ -35,17 +37,24 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("file", type=Path, metavar="FILE")
     asked.add_argument("names", nargs="*", metavar="NAME")
-    asked.add_argument("--measure", action="store_true", help="measure what findings ask for")
+    asked.add_argument(
+        "--measure", type=float, metavar="SECONDS", help="measure what findings ask for, at most so long"
+    )
     options = asked.parse_args()
     lines = options.file.read_text().splitlines() if options.file.exists() else []
     done = {json.loads(line)["program"] for line in lines}
     for program in programs():
         if program.absent or program.name in done or (options.names and program.name not in options.names):
             continue
-        row = {"program": program.name, **dict(_promises(program) if options.measure else _to_its_end(program))}
+        row = {
+            "program": program.name,
+            **dict(_promises(program, options.measure) if options.measure else _to_its_end(program)),
+        }
         with options.file.open("a") as file:
             print(json.dumps(row), file=file)
         print(json.dumps(row), flush=True)
+    if options.measure:
+        print(shares([json.loads(line) for line in options.file.read_text().splitlines()]))
 
 
 def command_of(program: Program) -> tuple[str, ...]:
@@ -95,11 +104,11 @@ def _reason(note: Mapping[str, Any]) -> str:
     return max(refused, key=refused.__getitem__) if refused else "nothing to change"
 
 
-def _promises(program: Program) -> Iterator[tuple[str, Any]]:
+def _promises(program: Program, budget: float) -> Iterator[tuple[str, Any]]:
     """What findings promised of a step, and what trials brought, as shares of it."""
     with tempfile.TemporaryDirectory() as folder:
         session = TrySession(
-            TryOptions(command=command_of(program), folder=folder, budget=_BUDGET_S, remember=False, allow=("noise",))
+            TryOptions(command=command_of(program), folder=folder, budget=budget, remember=False, allow=("noise",))
         )
         try:
             session.survey()
@@ -114,21 +123,17 @@ def _promises(program: Program) -> Iterator[tuple[str, Any]]:
     yield "runs", tried.runs
     yield "seconds", tried.seconds
     yield "kept", tried.kept
-    yield "trials", [_promise(row) for row in tried.trials if row.was_run or row.outcome in ("failed", "no effect")]
+    records = records_of(tried, machine="", date="")
+    yield "trials", [{"word": record.word, **asdict(record)} for record in records]
 
 
-def _promise(row: TrialRow) -> dict[str, Any]:
-    whole = row.recorded_step or 1.0
-    ends = [None if end is None else end / whole for end in (row.promised_low, row.promised_high)]
-    return {
-        "trial": row.trial,
-        "rules": row.codes,
-        "promised": ends,
-        "change": row.change,
-        "interval": [row.change_low, row.change_high],
-        "outcome": row.outcome,
-        "why": row.why,
-    }
+def shares(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """How promises turned out, by rule: a column for each word of `TrialRecord.word`, with the number of trials."""
+    words = [
+        {"rule": code, "word": each["word"]} for row in rows for each in row.get("trials", ()) for code in each["codes"]
+    ]
+    frame = pl.DataFrame(words, {"rule": pl.String, "word": pl.String})
+    return frame.pivot("word", index="rule", values="word", aggregate_function="len").sort("rule").fill_null(0)
 
 
 if __name__ == "__main__":
