@@ -15,7 +15,7 @@ import pytest
 
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.integrations.metrics.destinations import Destination, destination
-from kinetoscope.integrations.metrics.follow import Sender, follow
+from kinetoscope.integrations.metrics.follow import Following, Sender
 from kinetoscope.integrations.metrics.measures import Sent, observations, scalars
 from kinetoscope.model.history.over_ranks import slowest, with_gaps
 from kinetoscope.model.history.series import MARKS, STEPS
@@ -109,12 +109,9 @@ def test_a_step_waits_for_ranks_that_have_not_ended_it() -> None:
 
 def test_a_destination_that_fails_leaves_the_others_alone() -> None:
     broken, whole = Collected(breaks=True), Collected()
-    sender = Sender([broken, whole])
-    sources = iter([(steps_of(0, 1), marks()), (STEPS.frame([]), MARKS.frame([]))])
-    endings = iter([False, True])
-    follow(lambda: next(sources), sender, lambda _: next(endings))
+    following = Following(lambda: (steps_of(0, 1), marks()), [broken, whole])
+    assert following.end() == {"Collected": "no route"}
     assert len([each for sent in whole.sent for each in sent.steps]) == STEPS_OF_RUN
-    assert sender.failures == {"Collected": "no route"}
 
 
 # --- each destination, by its own reader

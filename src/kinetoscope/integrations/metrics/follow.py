@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Event, Thread
 from typing import Final
 
 import polars as pl
@@ -16,6 +17,8 @@ from kinetoscope.model.history.over_ranks import with_gaps
 
 Rows = tuple[pl.DataFrame, pl.DataFrame]
 """New rows of `STEPS` and `MARKS`."""
+
+_EVERY_S: Final = 1.0
 
 _PATIENCE_S: Final = 10.0
 """So long a step waits for ranks that have not ended it."""
@@ -83,9 +86,30 @@ class Sender:
                     _log.warning("numbers for %s could not be sent: %s", name, error)
 
 
-def follow(source: Callable[[], Rows], sender: Sender, ended: Callable[[float], bool], every: float = 1.0) -> None:
-    """Send what `source` gives, until `ended(seconds)`, which waits so long, says that nothing more comes."""
-    while not ended(every):
-        sender.send(*source())
-    sender.send(*source(), all_of_it=True)
-    sender.close()
+class Following:
+    """A thread that sends what a source gives, about once a second, until it is ended.
+
+    Args:
+        source: of the rows since it was asked last.
+        destinations: where they go.
+    """
+
+    def __init__(self, source: Callable[[], Rows], destinations: Sequence[Destination]) -> None:
+        self._source, self._sender = source, Sender(destinations)
+        self._over = Event()
+        self._thread = Thread(target=self._follow, name="kinetoscope-numbers", daemon=True)
+        self._thread.start()
+
+    def end(self, report: Path | None = None) -> Mapping[str, str]:
+        """Send the rest, and a report if there is one. What went wrong, by the name of the destination."""
+        self._over.set()
+        self._thread.join()
+        self._sender.send(*self._source(), all_of_it=True)
+        if report is not None:
+            self._sender.attach(report)
+        self._sender.close()
+        return self._sender.failures
+
+    def _follow(self) -> None:
+        while not self._over.wait(_EVERY_S):
+            self._sender.send(*self._source())
