@@ -5,6 +5,7 @@
     kinetoscope record -- torchrun --nproc-per-node 8 train.py   every rank records
     kinetoscope record --idle -- python train.py                 when `kinetoscope trigger DIR` asks for it
     kinetoscope record --every 500 --budget 1% -- python train.py
+    kinetoscope record --history -- torchrun train.py            the times of all steps, and no window
     kinetoscope record -- python serve.py                        no optimizer: each call of the model is a step
     kinetoscope record --steps-by request -- python serve.py     each range or module of this name is
     kinetoscope record --for 5s -- python serve.py               five seconds
@@ -155,6 +156,11 @@ def _parser() -> Parser:
         metavar="M",
         help="with --every, keep the newest and the slowest M windows (5)",
     )
+    when.add_argument(
+        "--history",
+        action=argparse.BooleanOptionalAction,
+        help="write the times of all steps of all ranks into DIR/history; --every does, alone it opens no window",
+    )
     hang = parser.add_argument_group("hangs")
     hang.add_argument(
         "--hang",
@@ -303,6 +309,8 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> RecordPlan:
         raise UsageError("--for records once, by time; --idle and --every record by steps")
     if args.hang and (args.seconds or "://" in (args.output or "")):
         raise UsageError("--hang watches for as long as the program runs, and writes into a folder: no --for, no URL")
+    if args.history and (args.seconds or "://" in (args.output or "")):
+        raise UsageError("--history is of the whole run, and in a folder: no --for, no URL")
     folder = args.output or _folder(command)
     if folder.startswith("memory:"):
         raise UsageError(f"{folder} is the memory of one process, and ends with it: name a folder, or another store")
@@ -313,8 +321,9 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> RecordPlan:
     when, how = ({field.name for field in dataclasses.fields(kind)} for kind in (RecordPlan, RecordOptions))
     given = {name: value for name, value in vars(args).items() if name in when}
     options = {name: value for name, value in vars(args).items() if name in how - when}
-    if args.hang and not args.every:  # it costs nothing but a watch then
+    if (args.hang or args.history) and not args.every:  # it opens no window then, unless somebody asks
         given["idle"] = True
+    given["history"] = args.history if args.history is not None else bool(args.every) and "://" not in folder
     return RecordPlan(dir=folder, control=str(control_of(folder)), options=options, **given)
 
 
