@@ -38,6 +38,7 @@ from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.always import cost_of
 from kinetoscope.record.hangs import collection
+from kinetoscope.record.history.layout import FOLDER as HISTORY_FOLDER
 from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
 from kinetoscope.record.output.finishing_process import refused
@@ -78,7 +79,7 @@ def run(arguments: list[str]) -> int:
     _prepare(plan)
     for line in _salvaged(plan):
         sys.stderr.write(f"kinetoscope: of an earlier run, {line}\n")
-    before, snapshots = _traces(plan), _snapshots(plan)
+    before, snapshots, histories = _traces(plan), _snapshots(plan), _histories(plan)
     if plan.hang:
         collection.put_aside(plan.dir)
     pid, code = _run(command, environment_of(plan))
@@ -89,7 +90,11 @@ def run(arguments: list[str]) -> int:
     if snapshots := _snapshots(plan) - snapshots:
         lines.append(f"{_many(len(snapshots), 'snapshot')} of memory in {plan.dir}/{SNAPSHOT_FOLDER}")
     outcome = _outcome(plan, before, ended, code)
-    for line in (*lines, *([] if plan.hang and not plan.every else [outcome])):
+    if histories := _histories(plan) - histories:
+        count = f"{len(histories)} process{'es' * (len(histories) != 1)}"
+        lines.append(f"the times of all steps of {count} in {plan.dir}/{HISTORY_FOLDER}")
+        outcome = outcome if plan.every or _traces(plan) - before else ""  # no window was asked for
+    for line in filter(None, (*lines, "" if plan.hang and not plan.every else outcome)):
         sys.stderr.write(f"kinetoscope: {line}\n")
     if plan.hang:
         _say(collection.said(left))
@@ -400,6 +405,11 @@ def _snapshots(plan: RecordPlan) -> set[str]:
     return (
         {path.name for path in Path(plan.dir, SNAPSHOT_FOLDER).glob(f"*{ENDING}")} if "://" not in plan.dir else set()
     )
+
+
+def _histories(plan: RecordPlan) -> set[str]:
+    """Names of the histories in the folder."""
+    return {path.name for path in Path(plan.dir, HISTORY_FOLDER).glob("*")} if "://" not in plan.dir else set()
 
 
 def _swept(folder: str) -> tuple[int, int]:

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -338,6 +338,7 @@ class _Job:
         self._files: list[str] = []
         self._always = SamplingSchedule(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
         self._entered = self._exits = 0.0
+        self._window = _WindowMark()
         if self._always is not None:
             atexit.register(self._tell_cost, ended=True)  # what is registered first comes last
         self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0)
@@ -418,6 +419,8 @@ class _Job:
         if recorded:
             self._recorder.step(step=self._ended)
             took = time.monotonic() - self._last  # with what the recorder did
+            if self._recorder.state == "idle":
+                self._window.end = time.perf_counter_ns()
         elif known:
             self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
         if self._ends.attached and self._recorder.state == "idle":
@@ -548,6 +551,7 @@ class _Job:
         if self._recorder.state != "idle":
             return False
         options = replace(self._options, **agreed.options)
+        self._window = _WindowMark(time.perf_counter_ns(), marks.step - self._ended)
         self._recorder.step(step=self._ended)
         warmup, active, wanted = agreed.warmup, agreed.active, agreed
         if self._by_calls and threading.get_ident() != threading.main_thread().ident:
@@ -571,8 +575,11 @@ class _Job:
 
     def _written(self, agreed: AgreedWindow) -> Callable[[WindowOutcome], None]:
         """A function to call, on another thread, when the trace is on disk."""
+        window = self._window
 
         def written(outcome: WindowOutcome) -> None:
+            if self._plan.history and outcome.path is not None:
+                window.add(outcome)
             files = list(filter(None, (outcome.path, outcome.meta, outcome.snapshot)))
             if self._withdrawn:
                 remove_files(files)
@@ -603,6 +610,25 @@ class _Job:
                 self._kept.add(KeptWindow(outcome.first_step, agreed.took, tuple(files)))
 
         return written
+
+
+@dataclass
+class _WindowMark:
+    """A window, for the history: from when it was opened, with its warm-up, until its trace was exported.
+
+    Attributes:
+        start, end: by `perf_counter_ns`; 0 where not known.
+        before: steps that the run had before this process.
+    """
+
+    start: int = 0
+    before: int = 0
+    end: int = 0
+
+    def add(self, outcome: WindowOutcome) -> None:
+        """Its trace is on disk."""
+        name = Path(outcome.path or "").name
+        marks.add("window", self.start, self.end or time.perf_counter_ns(), name, self.before + outcome.first_step)
 
 
 def _gave_way(outcome: WindowOutcome) -> bool:

@@ -92,3 +92,11 @@ def block_at(content: bytes, at: int) -> tuple[int, int, bytes] | None:
         return None
     (crc,) = _CRC.unpack_from(content, at + 12)
     return (kind, size, body) if zlib.crc32(body, zlib.crc32(content[at + 4 : at + 12])) == crc else None
+
+
+def lacks_bytes(content: bytes) -> bool:
+    """True if a block that begins with these bytes, and with no others yet, may become whole."""
+    if len(content) < HEAD_BYTES:
+        return MAGIC.startswith(content[:4])
+    _, size, count = _COUNTS.unpack_from(content, 4)
+    return content.startswith(MAGIC) and len(content) < HEAD_BYTES + size * count <= HEAD_BYTES + MAX_BODY

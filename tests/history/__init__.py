@@ -1,0 +1,1 @@
+"""Histories of runs: drawn ones, and jobs that are killed at any moment."""
