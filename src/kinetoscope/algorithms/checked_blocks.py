@@ -1,7 +1,7 @@
 """Blocks with a checksum, one behind the other: records of one size are gathered, and what is damaged is passed over.
 
-A block is four bytes that mark it, kind and size of its records (two bytes each), how many there are, the CRC-32 of these
-eight bytes and of the body (four each), and the body; all little-endian.
+A block is four bytes that mark it, kind and size of its records (two bytes each), how many there are, the CRC-32 of
+these eight bytes and of the body (four each), and the body; all little-endian.
 """
 
 from __future__ import annotations
@@ -94,6 +94,18 @@ def _sum(content, tables, at, end, crc):  # type: ignore[no-untyped-def]
     return crc
 
 
+@inlined
+def _end(content, at, wanted):  # type: ignore[no-untyped-def]
+    """The end of the block that begins there; -1 where none does; behind all bytes where more of them would tell."""
+    for place in range(min(4, content.size - at)):
+        if content[at + place] != wanted[place]:
+            return -1
+    if at + _HEAD > content.size:
+        return content.size + 1
+    body = _number(content, at + 6, 2) * _number(content, at + 8, 4)
+    return at + _HEAD + body if 0 < body <= wanted[6] else -1
+
+
 @compiled
 def _walk(content, tables, wanted, records, others, state):  # type: ignore[no-untyped-def]
     """Walk on from where the last walk stopped.
@@ -103,25 +115,12 @@ def _walk(content, tables, wanted, records, others, state):  # type: ignore[no-u
     """
     at, filled, whole, unsure, waste = state[0], state[1], state[3], state[4], state[5]
     count = 0
-    kind, size, longest = wanted[4], wanted[5], wanted[6]
     if at == 0:
         unsure = np.int64(-1)
     while at < content.size and count < others.size:
-        fits = True
-        for place in range(min(4, content.size - at)):
-            fits = fits and content[at + place] == wanted[place]
-        if not fits:
-            at += 1
-            continue
-        end = content.size + 1
-        if at + _HEAD <= content.size:
-            body = _number(content, at + 6, 2) * _number(content, at + 8, 4)
-            if body == 0 or body > longest:
-                at += 1
-                continue
-            end = at + _HEAD + body
-        if end > content.size:
-            if unsure < 0:
+        end = _end(content, at, wanted)
+        if end > content.size or end < 0:
+            if end >= 0 and unsure < 0:
                 unsure = at
             at += 1
             continue
@@ -134,7 +133,7 @@ def _walk(content, tables, wanted, records, others, state):  # type: ignore[no-u
             waste += end - at
             at += 1
             continue
-        if _number(content, at + 4, 2) == kind and _number(content, at + 6, 2) == size:
+        if _number(content, at + 4, 2) == wanted[4] and _number(content, at + 6, 2) == wanted[5]:
             for place in range(at + _HEAD, end):
                 records[filled] = content[place]
                 filled += 1

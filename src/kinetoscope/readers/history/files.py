@@ -113,7 +113,7 @@ def _in_order(files: list[HistoryFile]) -> list[HistoryFile]:
     ordered = []
     for each in files:
         if last is not None and last.rank == each.rank and each.attempt <= last.attempt:
-            each = replace(each, attempt=last.attempt + 1)  # noqa: PLW2901 - what is passed on
+            each = replace(each, attempt=last.attempt + 1)
         ordered.append(each)
         last = each
     return ordered
@@ -172,7 +172,7 @@ def read_rows(file: HistoryFile, since: int = 0) -> HistoryRows:
     Raises:
         NotFoundError: it cannot be read any more.
     """
-    records, marks = [np.empty(0, file.record)], []
+    records, marks = [], []
     began = at = max(since, file.body)
     whole, size = 0, file.record.itemsize
     try:
@@ -189,7 +189,7 @@ def read_rows(file: HistoryFile, since: int = 0) -> HistoryRows:
                     break
     except OSError as error:
         raise NotFoundError(f"{file.path}: {error.strerror or error}") from error
-    return HistoryRows(np.concatenate(records), marks, at, at - began - whole)
+    return HistoryRows(records[0] if len(records) == 1 else np.concatenate(records), marks, at, at - began - whole)
 
 
 def _plausible(records: Records) -> Records:

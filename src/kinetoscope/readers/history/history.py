@@ -70,7 +70,7 @@ def by_rank(
     steps: tuple[int, int] | None = None,
     columns: Sequence[str] = tuple(STEPS.names),
 ) -> Iterator[HistoryTables]:
-    """The same for each rank and attempt, one after the other: of a thousand ranks no more is in memory than of some."""
+    """The same for each rank and attempt, one after the other: no more than some ranks are in memory."""
     files = [file for file in history_files(path) if ranks is None or file.rank in ranks]
 
     def tables(file: HistoryFile) -> HistoryTables:
