@@ -1,1 +1,1 @@
-"""Histories of runs: drawn ones, and jobs that are killed at any moment."""
+"""Runs whose causes are known: `python -m tests.history` says what the answers about a whole run make of them."""

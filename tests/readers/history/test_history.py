@@ -17,22 +17,22 @@ from kinetoscope.model.history.series import MARKS, STEPS
 from kinetoscope.readers.history.files import history_files, read_rows
 from kinetoscope.readers.history.history import HistoryFollower, by_rank, read_history
 from kinetoscope.record.history import layout
-from tests.history import drawn
+from tests.history import written
 
-MARK: layout.Mark = ("save", None, 3, drawn.START + 5, drawn.START + 9)
+MARK: layout.Mark = ("save", None, 3, written.START + 5, written.START + 9)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    rows = drawn.records(
+    rows = written.records(
         25, data=7_000_000.4, samples=32, memory_used=3, resident=np.where(np.arange(25) < 9, layout.UNKNOWN, 2)
     )
-    drawn.write(tmp_path, rows, [MARK, ("collection", "2", 1, drawn.START + 1, drawn.START + 2)], rank=3)
+    written.write(tmp_path, rows, [MARK, ("collection", "2", 1, written.START + 1, written.START + 2)], rank=3)
     tables = read_history(tmp_path)
     assert tables.steps.schema == STEPS.empty().schema
     assert tables.marks.schema == MARKS.empty().schema
     assert tables.steps["step"].to_list() == list(range(25))
     assert tables.steps.row(9, named=True) == {
-        "rank": 3, "attempt": 0, "step": 9, "start": drawn.START + 990_000_000, "end": drawn.START + 1_090_000_000,
+        "rank": 3, "attempt": 0, "step": 9, "start": written.START + 990_000_000, "end": written.START + 1_090_000_000,
         "data": 7_000_000, "forward": None, "backward": None, "optimizer": None, "device": None,
         "memory_used": 1536, "memory_reserved": None, "resident": 2048, "samples": 32,
     }  # fmt: skip
@@ -43,7 +43,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 def test_some_ranks_and_steps_and_columns(tmp_path: Path) -> None:
     for rank in range(3):
-        drawn.write(tmp_path, drawn.records(20), [MARK], rank=rank)
+        written.write(tmp_path, written.records(20), [MARK], rank=rank)
     tables = read_history(tmp_path, ranks=[2, 0], steps=(5, 9), columns=["step", "rank"])
     assert tables.steps.to_dict(as_series=False) == {
         "step": [*range(5, 10)] * 2,
@@ -56,17 +56,17 @@ def test_some_ranks_and_steps_and_columns(tmp_path: Path) -> None:
 
 def test_each_start_of_a_rank_is_an_attempt(tmp_path: Path) -> None:
     """torchrun counts its restarts; who records into the folder again does not."""
-    drawn.write(tmp_path, drawn.records(2), attempt=0, began=drawn.START)
-    drawn.write(tmp_path, drawn.records(2, first=2), attempt=1, began=drawn.START + 10)
-    drawn.write(tmp_path, drawn.records(2, first=4), attempt=0, began=drawn.START + 20)
-    drawn.write(tmp_path, drawn.records(2), rank=1, began=drawn.START + 30)
+    written.write(tmp_path, written.records(2), attempt=0, began=written.START)
+    written.write(tmp_path, written.records(2, first=2), attempt=1, began=written.START + 10)
+    written.write(tmp_path, written.records(2, first=4), attempt=0, began=written.START + 20)
+    written.write(tmp_path, written.records(2), rank=1, began=written.START + 30)
     steps = read_history(tmp_path).steps
     assert steps["attempt"].to_list() == [0, 0, 1, 1, 2, 2, 0, 0]
     assert steps["step"].to_list() == [0, 1, 2, 3, 4, 5, 0, 1]
 
 
 def test_cut_at_every_place_it_has_what_was_whole(tmp_path: Path) -> None:
-    path = drawn.write(tmp_path, drawn.records(4), [MARK], of=2)
+    path = written.write(tmp_path, written.records(4), [MARK], of=2)
     content = path.read_bytes()
     head = layout.HEAD_BYTES + len(layout.block_at(content, 0)[2])  # type: ignore[index]
     block = layout.HEAD_BYTES + 2 * layout.RECORD.size
@@ -84,8 +84,8 @@ def test_cut_at_every_place_it_has_what_was_whole(tmp_path: Path) -> None:
 
 
 def test_it_is_followed_while_it_grows(tmp_path: Path) -> None:
-    path = drawn.write(tmp_path, drawn.records(0))
-    content = drawn.blocks(drawn.records(30)) + layout.text_block(layout.MARKS, [MARK])
+    path = written.write(tmp_path, written.records(0))
+    content = written.blocks(written.records(30)) + layout.text_block(layout.MARKS, [MARK])
     follower = HistoryFollower(str(tmp_path))
     steps, marks = [], []
     for at in range(0, len(content) + 1, 100):
@@ -96,14 +96,14 @@ def test_it_is_followed_while_it_grows(tmp_path: Path) -> None:
         marks += new.marks["kind"].to_list()
     assert steps == [*range(30)]
     assert marks == ["save"]
-    drawn.write(tmp_path, drawn.records(3), rank=1)
+    written.write(tmp_path, written.records(3), rank=1)
     assert follower.new().steps["rank"].to_list() == [1] * 3
 
 
 @given(data=st.data())
 def test_damage_costs_the_blocks_that_it_hits(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("run")
-    path = drawn.write(folder, drawn.records(40), [MARK])
+    path = written.write(folder, written.records(40), [MARK])
     content = bytearray(path.read_bytes())
     first, last = content.index(layout.MAGIC, 1), content.rindex(layout.MAGIC)
     places = data.draw(
@@ -139,7 +139,7 @@ def test_damage_costs_the_blocks_that_it_hits(data: st.DataObject, tmp_path_fact
 )
 def test_another_head_is_refused_in_a_line(change: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = tmp_path / "a.history"
-    path.write_bytes(layout.text_block(layout.HEAD, {**drawn.head(), **change}))
+    path.write_bytes(layout.text_block(layout.HEAD, {**written.head(), **change}))
     with pytest.raises(BrokenTraceError) as caught:
         read_history(path)
     assert said in str(caught.value)
@@ -159,9 +159,9 @@ def test_what_is_no_history_is_refused(tmp_path: Path) -> None:
 
 
 def test_numbers_that_make_no_sense_are_read_or_left_out(tmp_path: Path) -> None:
-    rows = drawn.records(6, data=np.inf, forward=-1e30, duration=[np.nan, np.inf, -5, 3e38, 1, 0])
+    rows = written.records(6, data=np.inf, forward=-1e30, duration=[np.nan, np.inf, -5, 3e38, 1, 0])
     rows["start"][0] = -(1 << 63)
-    path = drawn.write(tmp_path, rows)
+    path = written.write(tmp_path, rows)
     marks = [
         ["save", None, 1, 2, 1 << 80], ["other", None, 1, 2, 3], ["save", 5, 1, 2, 3], "save", [1] * 5, None,
         ["save", "x" * 9000, 0, 2, 3],

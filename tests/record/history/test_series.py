@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +11,7 @@ import pytest
 from kinetoscope.readers.history.history import HistoryTables, read_history
 from kinetoscope.record.history.layout import FOLDER
 from tests.record.processes import environment, run
-from tests.record.programs import kinetoscope, python, traces, until
+from tests.record.programs import kinetoscope, python, traces
 
 pytestmark = pytest.mark.torch
 
@@ -233,22 +229,3 @@ for number in range(6):
     assert marks["step"].to_list()[0] == 0
     assert 3 in marks["step"].to_list()
     assert (marks["end"] > marks["start"]).all()
-
-
-def test_killed_it_has_all_but_the_last_second(tmp_path: Path) -> None:
-    train = WHOLE.replace("return 60", "return 10**6").replace("optimizer.step()", "optimizer.step(); print(number)")
-    command = kinetoscope("record", "-o", tmp_path / "run", "--history", "--", *python(train, str(tmp_path / "a.pt")))
-    log = tmp_path / "log"
-    with log.open("wb") as out, subprocess.Popen(command, env=environment(PYTHONUNBUFFERED="1"), stdout=out) as process:
-        until(lambda: len(log.read_text().splitlines()) > 40)
-        (file,) = (tmp_path / "run" / FOLDER).iterdir()
-        pid = int(file.name.split(".")[-2].partition("-")[0])
-        os.kill(pid, signal.SIGKILL)
-        ended = time.time_ns()
-        process.wait()
-    tables = read_history(tmp_path / "run")
-    steps = tables.steps["step"].to_list()
-    assert steps == list(range(len(steps)))
-    assert tables.marks.filter(kind="end").is_empty()
-    missing = len(log.read_text().splitlines()) - len(steps)
-    assert missing * 0.03 < 3.0, (missing, (ended - tables.steps["end"][-1]) / 1e9)

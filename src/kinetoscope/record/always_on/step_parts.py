@@ -47,7 +47,7 @@ class StepParts:
         self._is_attached = False
         self._evaluates = self._evaluates_until = 0
         self._enters = 0
-        self._optimizer_enters = 0
+        self._optimizer_enters = self._others_before = 0
         self.reset()
 
     def reset(self) -> None:
@@ -143,13 +143,15 @@ class StepParts:
     def optimizer_enters(self, *_: Any) -> None:
         """A step of an optimizer begins."""
         if get_ident() == self.thread:
+            self._others_before = self.data + self.forward + self.backward
             self._optimizer_enters = perf_counter_ns()
 
     def optimizer_leaves(self, now: int) -> None:
-        """It has ended."""
+        """It has ended; passes of a closure that it has called, as Lightning does, are not its own time."""
         if self._optimizer_enters:
             self._train(self._optimizer_enters)
-            self.optimizer += now - self._optimizer_enters
+            others = self.data + self.forward + self.backward - self._others_before
+            self.optimizer += max(now - self._optimizer_enters - others, 0)
             self._optimizer_enters = 0
 
 
