@@ -66,7 +66,7 @@ def gather(content: UInt8s, magic: bytes, kind: int, size: int, longest: int) ->
 
 @inlined
 def _number(content, at, count):  # type: ignore[no-untyped-def]
-    value = 0
+    value = np.int64(0)
     for place in range(count):
         value |= np.int64(content[at + place]) << (8 * place)
     return value

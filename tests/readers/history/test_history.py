@@ -162,11 +162,12 @@ def test_numbers_that_make_no_sense_are_read_or_left_out(tmp_path: Path) -> None
     rows = written.records(6, data=np.inf, forward=-1e30, duration=[np.nan, np.inf, -5, 3e38, 1, 0])
     rows["start"][0] = -(1 << 63)
     path = written.write(tmp_path, rows)
-    marks = [
+    marks: list[Any] = [
         ["save", None, 1, 2, 1 << 80], ["other", None, 1, 2, 3], ["save", 5, 1, 2, 3], "save", [1] * 5, None,
         ["save", "x" * 9000, 0, 2, 3],
     ]  # fmt: skip
-    for value in (marks, {}, 3, [[]]):
+    junk: list[Any] = [marks, {}, 3, [[]]]
+    for value in junk:
         with path.open("ab") as file:
             file.write(layout.block(layout.MARKS, 1, json.dumps(value).encode()))
     with path.open("ab") as file:

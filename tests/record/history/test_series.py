@@ -165,7 +165,7 @@ def test_a_run_that_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     assert tables.steps.select("attempt", "step").rows() == [(0, n) for n in range(5)] + [(3, n) for n in range(5, 10)]
     (restart,) = tables.marks.filter(kind="restart").rows(named=True)
     assert (restart["attempt"], restart["step"]) == (3, 5)
-    assert tables.steps["end"][4] < restart["start"] <= tables.steps["end"][5]
+    assert tables.steps["end"][4] < restart["start"] < restart["end"] == tables.steps["start"][5]
 
 
 CHILDREN = """
@@ -211,6 +211,35 @@ def test_windows_are_marks_and_what_does_not_want_a_history_has_none(tmp_path: P
         assert row["start"] <= first["start"] < row["end"]
     run(kinetoscope("record", "-o", tmp_path / "b", *options, "--no-history", "--", *python(NO_LOADER)))
     assert not (tmp_path / "b" / FOLDER).exists()
+
+
+COMPILED = """
+import torch
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+whole, model = torch.compile(net, backend="eager"), net[0]
+step_of = torch.compile(optimizer.step, backend="eager")
+model.compile(backend="eager")
+@torch.compile(backend="eager")
+def train(x):
+    optimizer.zero_grad(); net(x).sum().backward(); optimizer.step()
+for number in range(8):
+    train(torch.ones(4, 8))
+    whole(torch.ones(4, 8)).sum().backward()
+    model(torch.ones(4, 8)).sum().backward()
+    step_of()
+from torch._dynamo.utils import counters
+print(dict(counters["stats"]))
+"""
+
+
+def test_nothing_is_compiled_otherwise(tmp_path: Path) -> None:
+    alone = run(python(COMPILED))
+    done = run(kinetoscope("record", "--history", "-o", tmp_path, "--", *python(COMPILED)))
+    assert (done.returncode, done.stdout) == (0, alone.stdout), done.stderr
+    assert done.stderr.startswith("kinetoscope: ")  # no warning of torch's
+    assert len(read_history(tmp_path).steps) == 16
 
 
 def test_compilations_are_marks(tmp_path: Path) -> None:

@@ -123,16 +123,21 @@ def _tables(
         records = records[(records["step"] >= max(first, 0)) & (records["step"] <= last)]
     if (np.diff(records["start"]) < 0).any():  # calls of several threads overlap
         records = records[np.argsort(records["start"], kind="stable")]
-    marks = sorted((file.rank, file.attempt, *mark) for mark in rows.marks if first <= mark[2] <= last)
-    notes = ()
-    if rows.damaged:
-        said = f"{rows.damaged} bytes of the history of rank {file.rank} are damaged: the steps in them are missing."
-        notes = (Note("HISTORY_DAMAGED", said),)
+    marks = [mark for mark in rows.marks if first <= mark[2] <= last]
+    marks.sort(key=lambda mark: mark[3:])
     return HistoryTables(
         pl.DataFrame([_column(file, records, name) for name in columns]),
-        MARKS.frame(sorted(marks, key=lambda mark: mark[-2])),
-        notes,
+        MARKS.frame([(file.rank, file.attempt, *mark) for mark in marks]),
+        tuple(_damage(file, rows)),
     )
+
+
+def _damage(file: HistoryFile, rows: HistoryRows) -> Iterator[Note]:
+    if rows.damaged:
+        yield Note(
+            "HISTORY_DAMAGED",
+            f"{rows.damaged:,} bytes of the history of rank {file.rank} are damaged; what they had is missing.",
+        )
 
 
 def _column(file: HistoryFile, records: Records, name: str) -> pl.Series:

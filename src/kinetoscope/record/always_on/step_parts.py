@@ -25,6 +25,7 @@ class StepParts:
     """The parts of the step that runs.
 
     Attributes:
+        since: when this process began to look; 0 before that.
         thread: the one that takes steps; what happens on others is not counted.
         start: when its first part began; 0 before that.
         data, forward, backward, optimizer: time in each so far, ns.
@@ -44,7 +45,7 @@ class StepParts:
         self.on_start: Callable[[], object] | None = None
         self.evaluated: Callable[[int, int], object] = lambda _start, _end: None
         self.by_calls = False
-        self._is_attached = False
+        self.since = 0
         self._evaluates = self._evaluates_until = 0
         self._enters = 0
         self._optimizer_enters = self._others_before = 0
@@ -56,19 +57,18 @@ class StepParts:
 
     def attach(self) -> None:
         """Look from here on, for as long as the process runs."""
-        if self._is_attached:
+        if self.since:
             return
-        self._is_attached = True
+        self.since = perf_counter_ns()
         _wrap_loader(self)
         _wrap_backward(self)
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-        hidden_from_compiler(StepParts.optimizer_enters)
-        register_optimizer_step_pre_hook(self.optimizer_enters)
+        register_optimizer_step_pre_hook(_optimizer_enters)
 
     def forked(self) -> None:
         """In a child process, whose steps are its own."""
-        self.thread, self.by_calls, self.samples = get_ident(), False, 0
+        self.thread, self.by_calls, self.samples, self.since = get_ident(), False, 0, perf_counter_ns()
         self._evaluates = self._enters = self._optimizer_enters = 0
         self.reset()
 
@@ -140,7 +140,7 @@ class StepParts:
             self.backward += perf_counter_ns() - since
             self.has_backward = True
 
-    def optimizer_enters(self, *_: Any) -> None:
+    def optimizer_enters(self) -> None:
         """A step of an optimizer begins."""
         if get_ident() == self.thread:
             self._others_before = self.data + self.forward + self.backward
@@ -153,6 +153,12 @@ class StepParts:
             others = self.data + self.forward + self.backward - self._others_before
             self.optimizer += max(now - self._optimizer_enters - others, 0)
             self._optimizer_enters = 0
+
+
+def _optimizer_enters(*_: Any) -> None:
+    """The hook. Where torch compiles the step, it compiles nothing of this, and the step's time is not known."""
+    if not torch.compiler.is_compiling():
+        parts.optimizer_enters()
 
 
 def _wrap_loader(parts: StepParts) -> None:

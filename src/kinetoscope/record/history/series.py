@@ -130,7 +130,7 @@ class RunSeries:
         """The first step ends: what the optimizer counts says how many there were in the run before this process."""
         self._marks.step = steps_before(optimizer)
         if self._attempt or self._marks.step:
-            self._marks.add("restart", self._began, self._began)
+            self._marks.add("restart", self._parts.since, self._parts.start or perf_counter_ns())
 
     def _evaluated(self, start: int, end: int) -> None:
         self._marks.add("evaluation", start, end)
