@@ -269,6 +269,8 @@ class ProcessRecording:
 
     def _ready(self, *, by_calls: bool = False) -> bool:
         """True if there are steps to count in this process; the first time, get ready to."""
+        if self._job is not None:
+            return True
         with self._lock:
             if self._job is None:
                 from torch.utils.data import get_worker_info

@@ -136,7 +136,8 @@ class StepParts:
     def went_back(self, since: int) -> None:
         """A backward pass has ended."""
         if get_ident() == self.thread:
-            self._train(since)
+            if not self.start or self._evaluates:
+                self._train(since)
             self.backward += perf_counter_ns() - since
             self.has_backward = True
 
@@ -149,7 +150,8 @@ class StepParts:
     def optimizer_leaves(self, now: int) -> None:
         """It has ended; passes of a closure that it has called, as Lightning does, are not its own time."""
         if self._optimizer_enters:
-            self._train(self._optimizer_enters)
+            if not self.start or self._evaluates:
+                self._train(self._optimizer_enters)
             others = self.data + self.forward + self.backward - self._others_before
             self.optimizer += max(now - self._optimizer_enters - others, 0)
             self._optimizer_enters = 0

@@ -52,7 +52,6 @@ class RunSeries:
         self._last = 0
         self._samples = 0
         self._memory_asked = 0
-        self._memory = layout.UNKNOWN, layout.UNKNOWN
         self._calls: dict[int, int] = {}
         self._device = _DeviceTimes()
         here = rank_identity()
@@ -142,7 +141,10 @@ class RunSeries:
         if writer.over:
             return
         samples, self._samples = parts.samples - self._samples, parts.samples
-        used, reserved = self._memory_now(now)
+        used = reserved = layout.UNKNOWN
+        if now - self._memory_asked > _MEMORY_NS:
+            self._memory_asked = now
+            used, reserved = _memory_now()
         record = layout.RECORD.pack(
             start + self._offset,
             now - start,
@@ -159,17 +161,15 @@ class RunSeries:
         )
         writer.rows.append(self._device.end(record) if self._device.first is not None else record)
 
-    def _memory_now(self, now: int) -> tuple[int, int]:
-        """What the allocator has in use, and holds, in units of the record; unknown where it is not asked."""
-        if now - self._memory_asked < _MEMORY_NS or not torch.cuda.is_initialized():
-            return layout.UNKNOWN, layout.UNKNOWN
-        self._memory_asked = now
-        with contextlib.suppress(Exception):  # a device that failed
+
+def _memory_now() -> tuple[int, int]:
+    """What the allocator has in use, and holds, in units of the record; unknown without a device."""
+    with contextlib.suppress(Exception):  # a device that failed
+        if torch.cuda.is_initialized():
             facts: Any = torch.cuda.memory_stats_as_nested_dict()
-            return tuple(
-                min(facts[name]["all"]["current"] // 512, _MOST_STEPS) for name in ("allocated_bytes", "reserved_bytes")
-            )
-        return layout.UNKNOWN, layout.UNKNOWN
+            used, reserved = (facts[name]["all"]["current"] // 512 for name in ("allocated_bytes", "reserved_bytes"))
+            return min(used, _MOST_STEPS), min(reserved, _MOST_STEPS)
+    return layout.UNKNOWN, layout.UNKNOWN
 
 
 class _DeviceTimes:
