@@ -1,0 +1,125 @@
+"""The noise of a series of steps: what is no step like the others, means of blocks, and how far a mean may be off by chance.
+
+Steps of a run are no independent numbers: a machine that is slow now is slow in the next step, too. So the deviation of
+a mean is taken from means of batches, of the size from which on larger ones say the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Floats
+from kinetoscope.algorithms.statistics import SIGMA_PER_MAD
+
+NEIGHBOURS: Final = 50
+"""Steps whose median is the level around them."""
+
+CLIP: Final = 4.0
+"""Deviations from the level around a step up to which its time counts for changes."""
+
+SPIKE: Final = 6.0
+"""Deviations above the level around it from which on a step is a spike."""
+
+SPIKE_SHARE: Final = 0.05
+"""Share of the level by which a spike is above it at least."""
+
+SHORTEST_BLOCK: Final = 10
+"""Steps of a block at least."""
+
+MAX_BLOCKS: Final = 2000
+"""Blocks of a run, about; a longer one has longer blocks."""
+
+_MIN_BATCHES: Final = 16
+"""Batches of which a deviation is taken at least."""
+
+
+class Cleaned(NamedTuple):
+    """A series, float64 [steps] each, in which single steps do not count.
+
+    Attributes:
+        level: the median of the steps around each one.
+        clipped: the times, no further from the level than noise reaches.
+        spike: bool [steps], the step is far above the level.
+    """
+
+    level: Floats
+    clipped: Floats
+    spike: Bools
+
+
+def block_length(steps: int) -> int:
+    """The steps of a block in a run of so many steps."""
+    return max(SHORTEST_BLOCK, -(-steps // MAX_BLOCKS))
+
+
+def cleaned(times: Floats) -> Cleaned:
+    """The level around each step, what noise leaves of its time, and which ones are spikes; NaN stays."""
+    count = len(times)
+    width = min(NEIGHBOURS, max(count, 1))
+    whole = count // width * width
+    rows = times[:whole].reshape(-1, width)
+    level = np.repeat(_medians(rows), width)
+    # The last steps, too few for a row of their own, have the level of the last whole row.
+    level = np.concatenate([level, np.full(count - whole, level[-1] if whole else np.nan)])
+    off = times - level
+    deviation = SIGMA_PER_MAD * float(_medians(np.abs(off)[None, :])[0]) if count else 0.0
+    reach = CLIP * deviation
+    with np.errstate(invalid="ignore"):
+        spike = off > np.maximum(SPIKE * deviation, SPIKE_SHARE * level)
+    return Cleaned(level, level + np.clip(off, -reach, reach), spike)
+
+
+def _medians(rows: Floats) -> Floats:
+    """The median of each row; NaN are no values."""
+    if not np.isnan(rows).any():
+        return np.asarray(np.median(rows, axis=1))
+    known = ~np.isnan(rows).all(axis=1)
+    medians = np.full(len(rows), np.nan)
+    medians[known] = np.nanmedian(rows[known], axis=1)
+    return medians
+
+
+def filled(blocks: Floats) -> Floats:
+    """Series by blocks, float64 [series, blocks], in which a block without steps has the value of the one before it."""
+    known = ~np.isnan(blocks)
+    if known.all():
+        return blocks
+    place = np.where(known, np.arange(blocks.shape[1]), -1)
+    place = np.maximum.accumulate(place, axis=1)
+    first = np.where(known.any(axis=1), known.argmax(axis=1), 0)
+    place = np.where(place < 0, first[:, None], place)
+    return np.nan_to_num(np.take_along_axis(blocks, place, axis=1))
+
+
+def deviations(blocks: Floats) -> Floats:
+    """How far the means of blocks are off by chance, as if blocks were independent: float64 [series].
+
+    Means of 1, 2, 4, … blocks are compared with the mean that follows; a few changes of the level do not matter to the
+    median of these differences. Were blocks independent, all sizes would tell the same; the greatest answer counts. If
+    it still grows with the size, the correlation reaches further than the batches, and it is drawn out as that of a
+    first-order autoregression grows.
+
+    Args:
+        blocks: float64 [series, blocks], without NaN.
+    """
+    count = blocks.shape[1]
+    variances, size = [], 1
+    while size == 1 or count // size >= _MIN_BATCHES:
+        whole = count // size * size
+        means = blocks[:, :whole].reshape(len(blocks), -1, size).mean(axis=2)
+        change = np.diff(means, axis=1)
+        if not change.size:
+            return np.zeros(len(blocks))
+        off = np.abs(change - np.median(change, axis=1, keepdims=True))
+        variances.append((SIGMA_PER_MAD * np.median(off, axis=1)) ** 2 / 2 * size)
+        size *= 2
+    each = np.stack(variances)
+    greatest = each.max(axis=0)
+    if len(each) > 2:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            growth = np.nan_to_num(np.sqrt(each[-1] / each[-3]), nan=1.0, posinf=1.0)
+        more = np.clip(growth - 1, 0, 2)
+        greatest = np.maximum(greatest, each[-1] * (1 + 0.8 * more + 0.5 * more**3))
+    return np.asarray(np.sqrt(greatest))

@@ -1,0 +1,212 @@
+"""Single steps that take long: what explains them, and whether they come at a period.
+
+What explains a spike are marks. Only where none does, the part of the step that grew stands for it. A rank that waits for
+the one that was stopped has a spike, too: of all ranks in a step the ones with a cause are it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.model.history.changes import who
+from kinetoscope.model.history.rank_series import EXPLAINING
+from kinetoscope.model.history.run_series import RunSeries
+from kinetoscope.model.history.tables import SPIKES
+
+MIN_PERIODS: Final = 4
+"""Regular distances between spikes from which on they are a period."""
+
+_NEXT: Final = 6
+"""How many spikes later the next one of the same kind may be."""
+
+_JITTER: Final = 0.06
+"""Share of a period by which a distance may be off."""
+
+_MEMBERS: Final = 0.6
+"""Share of spikes that are followed, or come, at the distance of a period, at least."""
+
+_LEAST_PERIOD: Final = 5
+"""Steps: what comes more often is how steps are."""
+
+_LONGEST: Final = (1.0, 0.5, 0.25, 0.1, 0.04)
+"""Shares of the spikes, the longest ones, that are looked at: accidents of all sizes may lie between them."""
+
+_CHANCE_ERRORS: Final = 5.0
+"""Standard errors by which that is more than chance."""
+
+_CAUSES: Final = (*EXPLAINING, "data", "gap", "forward", "optimizer", "rest", "backward", "")
+"""Of a step in which ranks have different causes the first one counts: the others wait for it."""
+
+
+@dataclass(frozen=True)
+class Period:
+    """Regular distances.
+
+    Attributes:
+        steps: the distance in the middle.
+        spread: of the middle half of them, as a share.
+        members: bool [spikes], those that keep to it.
+    """
+
+    steps: float
+    spread: float
+    members: Bools
+
+
+def spikes_of(run: RunSeries, events: pl.DataFrame) -> pl.DataFrame:
+    """The rows of SPIKES: spikes by cause and part, and those that keep to a period apart from those that do not."""
+    if not events.height:
+        return SPIKES.empty()
+    whole = max((each.whole for each in run.ranks), default=1)
+    rows = []
+    for (cause, part), group in sorted(events.partition_by("cause", "part", as_dict=True).items()):
+        periods = _periods(group)
+        for period, some in periods:
+            rows.append(_group(run, str(cause), str(part), some, period, whole))
+    rows.sort(key=lambda row: -row["lost"])
+    return SPIKES.frame([{"number": number, **row} for number, row in enumerate(rows, 1)])
+
+
+def spike_events(run: RunSeries) -> pl.DataFrame:
+    """A row for each step with a spike and each rank from which it comes: step, row of the rank, cause, part, excess.
+
+    `lost` is the excess of the rank that lost most.
+    """
+    each = pl.concat(
+        pl.DataFrame(
+            {
+                "step": rank.spikes.step,
+                "row": np.full(len(rank.spikes.step), row, np.int32),
+                "cause": pl.Series(rank.spikes.cause, dtype=pl.String),
+                "part": pl.Series(rank.spikes.part, dtype=pl.String),
+                "excess": rank.spikes.excess,
+            }
+        )
+        for row, rank in enumerate(run.ranks)
+    )
+    order = pl.when(pl.col("cause") != "").then(pl.col("cause")).otherwise(pl.col("part"))
+    ranked = each.with_columns(order=order.replace_strict(_CAUSES, range(len(_CAUSES)), return_dtype=pl.Int32))
+    return (
+        ranked.with_columns(lost=pl.col("excess").max().over("step"), best=pl.col("order").min().over("step"))
+        .filter(pl.col("order") == pl.col("best"))
+        # Marks say what it was; the part is that of the spike with the most time.
+        .with_columns(part=pl.when(pl.col("cause") == "").then("part").otherwise(pl.lit("")))
+    )
+
+
+def _periods(group: pl.DataFrame) -> list[tuple[Period | None, pl.DataFrame]]:
+    """The spikes of a cause that come at a period, and the others."""
+    # Where most ranks have it in the same steps it is one series of spikes, else each rank has its own.
+    ranks = group["row"].n_unique()
+    shared = group.height / group["step"].n_unique() > max(ranks / 2, 1)
+    series = [group.unique("step", keep="first")] if shared else group.partition_by("row")
+    regular = [each for each in map(_regular, series) if each is not None]
+    if not regular:
+        return [(None, group)]
+    steps = np.concatenate([steps for steps, _ in regular])
+    both = group["step"].is_in(pl.Series(np.unique(steps)))
+    middle = float(np.median([each.steps for _, each in regular]))
+    spread = float(np.median([each.spread for _, each in regular]))
+    result: list[tuple[Period | None, pl.DataFrame]] = [
+        (Period(middle, spread, np.ones(0, np.bool_)), group.filter(both))
+    ]
+    if not both.all():
+        result.append((None, group.filter(~both)))
+    return result
+
+
+def _regular(group: pl.DataFrame) -> tuple[Int64s, Period] | None:
+    """The steps of the spikes that keep to a period, and the period: of all of them, or of the longest ones alone."""
+    ordered = group.sort("step")
+    steps, lost = ordered["step"].to_numpy(), ordered["lost"].to_numpy()
+    # Of steps that follow each other only the first: a slow stretch is one thing.
+    onset = np.concatenate([[True], np.diff(steps) > 2]) if len(steps) else np.zeros(0, np.bool_)
+    steps, lost = steps[onset], lost[onset]
+    for share in _LONGEST:
+        some = lost >= np.quantile(lost, 1 - share)
+        if (period := period_of(steps[some])) is not None:
+            return steps[some][period.members], period
+    return None
+
+
+def period_of(steps: Int64s) -> Period | None:
+    """The period of spikes, whose steps are in order: of all distances to the next ones the one that most share.
+
+    A period may jitter, and other spikes may lie between. By chance a spike has another one at a distance, too, the more
+    there are: it has to be clearly more.
+    """
+    count = len(steps)
+    if count <= MIN_PERIODS:
+        return None
+    apart = [steps[each:] - steps[:-each] for each in range(1, min(_NEXT, count - 1) + 1)]
+    distances = np.unique(np.concatenate(apart)) if count <= 2000 else np.unique(apart[0])
+    rate = count / (steps[-1] - steps[0] + 1)
+    best: tuple[float, float, Bools] | None = None
+    for distance in _spaced(distances[distances >= _LEAST_PERIOD]).tolist():
+        jitter = max(round(_JITTER * distance), 1)
+        low, high = (np.searchsorted(steps, steps + distance + off) for off in (-jitter, jitter + 1))
+        follows = high > low
+        chance = -np.expm1(-rate * (2 * jitter + 1))
+        number, possible = int(follows.sum()), int((steps + distance - jitter <= steps[-1]).sum())
+        error = np.sqrt(max(possible * chance * (1 - chance), 1e-9))
+        score = (number - possible * chance) / max(error, 0.5)
+        if number >= MIN_PERIODS and score >= _CHANCE_ERRORS and (best is None or score > best[0]):
+            best = score, distance, follows
+    if best is None:
+        return None
+    _, distance, follows = best
+    return _exact(steps, distance, follows)
+
+
+def _exact(steps: Int64s, distance: float, follows: Bools) -> Period | None:
+    """The period near a distance, from the distances that are close to it."""
+    jitter = max(round(_JITTER * distance), 1)
+    low = np.searchsorted(steps, steps + distance - jitter)
+    near = np.minimum(np.searchsorted(steps, steps + distance), len(steps) - 1)
+    target = np.where(follows & (np.abs(steps[near] - steps - distance) > jitter), low, near)
+    gaps = (steps[np.minimum(target, len(steps) - 1)] - steps)[follows]
+    members = follows.copy()
+    members[target[follows]] = True
+    if members.mean() < _MEMBERS and members.sum() < 3 * MIN_PERIODS:
+        return None
+    middle = float(np.median(gaps))
+    low_gap, high_gap = np.quantile(gaps, (0.25, 0.75)).tolist()
+    return Period(middle, (high_gap - low_gap) / middle, members)
+
+
+def _spaced(distances: Int64s) -> Int64s:
+    """Distances to try: those that lie within a jitter of each other need only one."""
+    chosen: list[int] = []
+    for each in distances.tolist():
+        if not chosen or each > chosen[-1] * (1 + _JITTER / 4):
+            chosen.append(each)
+    return np.array(chosen, np.int64)
+
+
+def _group(
+    run: RunSeries, cause: str, part: str, events: pl.DataFrame, period: Period | None, whole: int
+) -> dict[str, Any]:
+    by_step = events.group_by("step").agg(pl.col("lost").max())
+    rows = np.zeros(len(run.ranks), np.bool_)
+    rows[events["row"].unique().to_numpy()] = True
+    lost = float(by_step["lost"].sum())
+    return {
+        **who(run, rows),
+        "cause": cause or None,
+        "part": part or None,
+        "count": by_step.height,
+        "period": period.steps if period else None,
+        "period_spread": period.spread if period else None,
+        "first": events["step"].min(),
+        "last": events["step"].max(),
+        "excess": by_step["lost"].median(),
+        "greatest": by_step["lost"].max(),
+        "lost": lost,
+        "share": lost / max(whole, 1),
+        "certainty": "sure" if cause else "likely" if part else "guess",
+    }
