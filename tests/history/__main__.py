@@ -8,7 +8,6 @@ draws forty runs with something planted in them and ten healthy ones, N times, f
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 
 from tests.history.cases import healthy_runs, planted_runs
 from tests.history.scored import score

@@ -52,15 +52,14 @@ def _run(name: str, kind: str, generator: np.random.Generator) -> Run:
     def run(*planted: Planted, ranks: int = ranks, coupled: bool = True, device: bool = False) -> Run:
         return Run(name, planted=planted, ranks=ranks, coupled=coupled, device=device, **facts)  # type: ignore[arg-type]
 
-    if kind == "level":
-        device = bool(generator.random() < 0.4)
-        return run(Planted("shift", step, None, "device" if device else part, size), device=device)
-    if kind == "one rank":
-        return run(Planted("shift", step, one, own, size), ranks=several)
-    if kind == "alone":
-        return run(Planted("shift", step, one, part, size), ranks=several, coupled=False)
-    if kind == "node":
-        return run(Planted("shift", step, (2, 3), own, size), ranks=8, coupled=bool(generator.random() < 0.5))
+    if kind in ("level", "one rank", "alone", "node"):
+        where = {"level": None, "node": (2, 3)}.get(kind, one)
+        is_device = kind == "level" and bool(generator.random() < 0.4)
+        coupled = kind in ("level", "one rank") or (kind == "node" and bool(generator.random() < 0.5))
+        which = "device" if is_device else part if kind in ("level", "alone") else own
+        least = {"level": 1, "node": 8}.get(kind, 2)
+        planted = Planted("shift", step, where, which, size)
+        return run(planted, ranks=max(ranks, least), coupled=coupled, device=is_device)
     if kind == "recompiled":
         return run(Planted("shift", step, None, "forward", size, mark="compile"))
     if kind == "stretch":
@@ -70,18 +69,20 @@ def _run(name: str, kind: str, generator: np.random.Generator) -> Run:
         return run(Planted("shift", step, None, part, -0.5 * min(size, 0.04 if part != "backward" else size)))
     if kind == "drift":
         return run(Planted("drift", 0, None, part, max(size, 0.12)))
-    if kind == "collection":
-        return run(
-            Planted("period", 0, None, "forward", 3 * size + 0.2, int(generator.integers(80, 400)), "collection")
-        )
-    if kind == "save":
-        return run(Planted("period", 0, None, "gap", 20 * size, int(generator.integers(100, 500)), "save"))
-    if kind == "stall":
-        return run(Planted("period", 0, None, "data", 10 * size, int(generator.integers(100, steps // 10))))
     if kind == "creep":
         memory = str(generator.choice(["memory_used", "memory_reserved", "resident"]))
         return run(Planted("creep", 0, None, memory, max(size, 0.1)), device=True)
-    return run(Planted("return", 0, one, "data", size, steps // 8), ranks=max(several, 4))
+    if kind == "return":
+        return run(Planted("return", 0, one, "data", size, steps // 8), ranks=max(several, 4))
+    return run(_periodic(kind, size, steps, generator))
+
+
+def _periodic(kind: str, size: float, steps: int, generator: np.random.Generator) -> Planted:
+    if kind == "collection":
+        return Planted("period", 0, None, "forward", 3 * size + 0.2, int(generator.integers(80, 400)), "collection")
+    if kind == "save":
+        return Planted("period", 0, None, "gap", 20 * size, int(generator.integers(100, 500)), "save")
+    return Planted("period", 0, None, "data", 10 * size, int(generator.integers(100, steps // 10)))
 
 
 def healthy_runs(seed: int) -> list[Run]:

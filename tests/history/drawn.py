@@ -222,22 +222,21 @@ def _frame(run: Run, row: int, parts: dict[str, Floats], device: Floats, memory:
     mine = {part: np.rint(values[row] * 1e9).astype(np.int64) for part, values in parts.items()}
     time = sum((mine[part] for part in SHARES if part != "gap"), np.zeros(run.steps, np.int64))
     end = START + np.cumsum(time + mine["gap"])
-    none = pl.lit(None, pl.Int64)
-    on_device = {name: pl.Series(memory[name][row]).cast(pl.Int64) for name in ("memory_used", "memory_reserved")}
+    columns = {
+        "rank": np.full(run.steps, row),
+        "attempt": np.zeros(run.steps, np.int64),
+        "step": np.arange(run.steps),
+        "start": end - time,
+        "end": end,
+        **{part: mine[part] for part in ("data", "forward", "backward", "optimizer")},
+        "device": np.rint(device[row] * 1e9).astype(np.int64),
+        **{name: values[row].astype(np.int64) for name, values in memory.items()},
+        "samples": np.full(run.steps, 32),
+    }
+    frame = pl.DataFrame(columns)
     if not run.device:
-        on_device = dict.fromkeys(on_device, none)
-    return pl.select(
-        rank=pl.lit(row),
-        attempt=pl.lit(0),
-        step=pl.int_range(run.steps),
-        start=pl.Series(end - time),
-        end=pl.Series(end),
-        **{part: pl.Series(mine[part]) for part in ("data", "forward", "backward", "optimizer")},
-        device=pl.Series(np.rint(device[row] * 1e9)).cast(pl.Int64) if run.device else none,
-        **on_device,
-        resident=pl.Series(memory["resident"][row]).cast(pl.Int64),
-        samples=pl.lit(32),
-    ).pipe(STEPS.conform)
+        frame = frame.with_columns(pl.lit(None).alias(name) for name in ("device", "memory_used", "memory_reserved"))
+    return STEPS.conform(frame)
 
 
 def _marks(frames: list[pl.DataFrame], marks: list[tuple[int, str, str | None, int, float]]) -> pl.DataFrame:
@@ -245,4 +244,4 @@ def _marks(frames: list[pl.DataFrame], marks: list[tuple[int, str, str | None, i
     for row, kind, detail, step, time in marks:
         end = int(frames[row]["end"][step]) - 1
         rows.append((row, 0, kind, detail, step, end - round(time * 1e9), end))
-    return MARKS.frame(sorted(rows, key=lambda each: (each[0], each[5])))
+    return MARKS.frame(rows).sort("rank", "start", maintain_order=True)

@@ -63,7 +63,7 @@ def _is_there(run: Run, planted: Planted, row: dict[str, Any]) -> bool:
         return False
     if planted.kind == "shift":
         ends = [planted.step, *([planted.until] if planted.until else [])]
-        return min(abs(row["step"] - each) for each in ends) <= NEAR * run.steps
+        return bool(min(abs(row["step"] - each) for each in ends) <= NEAR * run.steps)
     if planted.kind == "period":
         return bool(abs(row["period"] - planted.period) <= PERIOD_NEAR * planted.period)
     return True

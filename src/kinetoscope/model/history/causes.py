@@ -1,8 +1,8 @@
 """Why step time changed: the part of the step that moved, on the ranks that moved first, and a rare mark at that place.
 
-Ranks wait for each other, so the time of a late rank is seen in a part of all others: the time in the data loader of one
-is in the backward pass of the rest. Loading data and what lies between steps is nobody's wait for another rank; so where
-some ranks have it there, they are the cause. Else those are it which are fewer.
+Ranks wait for each other, so the time of a late rank is seen in a part of all others: the time in the data loader of
+one is in the backward pass of the rest. Loading data and what lies between steps is nobody's wait for another rank; so
+where some ranks have it there, they are the cause. Else those are it which are fewer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats
-from kinetoscope.model.history.rank_series import MEASURED, PARTS
+from kinetoscope.model.history.rank_series import MEASURED
 from kinetoscope.model.history.run_series import RunSeries
 from kinetoscope.model.history.shifts import Shift, around
 
@@ -58,7 +58,7 @@ def cause_of(run: RunSeries, shift: Shift) -> Cause:
     """The part that changed with a shift or a drift, and the ranks that it comes from."""
     low, high = around(shift)
     with np.errstate(all="ignore"):
-        before, after = (_middle(run.parts[:, :, each]) for each in (low, high))
+        before, after = (_middle(run.parts[:, :, each].astype(np.float64)) for each in (low, high))
     size, grown = shift.after - shift.before, after - before
     if shift.is_drift:
         # Between the middles of the first and the last fifth lie four fifths of it.
@@ -79,17 +79,10 @@ def cause_of(run: RunSeries, shift: Shift) -> Cause:
 
 def _middle(values: Floats) -> Floats:
     """The median over the last axis; NaN are no values."""
-    if not np.isnan(values).any():
-        return np.asarray(np.median(values, axis=-1), np.float64)
-    known = ~np.isnan(values)
-    ordered = np.sort(values, axis=-1)  # NaN come last
-    count = known.sum(axis=-1)
-    low, high = (np.take_along_axis(ordered, each[..., None], axis=-1)[..., 0] for each in _halves(count))
-    return np.where(count > 0, (np.float64(1) * low + high) / 2, np.nan)
-
-
-def _halves(count: Floats) -> tuple[Floats, Floats]:
-    return np.maximum((count - 1) // 2, 0), np.maximum(count // 2 - (count == 0), 0)
+    known = np.isnan(values).sum(axis=-1) < values.shape[-1]
+    middle = np.full(values.shape[:-1], np.nan)
+    middle[known] = np.nanmedian(values[known], axis=-1)
+    return middle
 
 
 def _origin(moved: dict[str, Bools], every: Bools) -> tuple[str | None, Bools]:

@@ -50,10 +50,12 @@ def history(frames: Iterable[pl.DataFrame], marks: pl.DataFrame) -> History:
     run = run_series(frames, marks)
     if run is None:
         none = (Note("NO_STEPS", "The series has no step."),)
-        empty = [Result(schema.empty(), schema, none) for schema in (CHANGES, SPIKES, RETURNS, LOST)]
-        return History(*empty)
+        changes, spikes, returns, lost = (
+            Result(schema.empty(), schema, none) for schema in (CHANGES, SPIKES, RETURNS, LOST)
+        )
+        return History(changes, spikes, returns, lost)
     shifts, events = shifts_of(run), spike_events(run)
-    notes = ()
+    notes: tuple[Note, ...] = ()
     if run.steps < SHORTEST_STEPS:
         text = f"Changes are looked for in {SHORTEST_STEPS} steps and more; the series has {run.steps:,}."
         notes = (Note("SHORT_SERIES", text, number=run.steps),)

@@ -1,14 +1,15 @@
 """Levels of series: where a mean shifts for good, and whether it drifts instead.
 
 A CUSUM over seeded intervals (Kovács et al., 2023: of all lengths, so that two shifts that cancel out are seen, too),
-then what does not stand against its neighbours goes, least evidence first. A shift counts if it is beyond chance, lasts,
-and has an effect.
+then what does not stand against its neighbours goes, least evidence first. A shift counts if it is beyond chance,
+lasts, and has an effect.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -98,7 +99,7 @@ def fit(values: Floats, limits: Limits) -> Fit:
     if not steps:
         # A slope that is large enough to count shifts the mean of halves, too.
         return best
-    time = np.arange(len(values)) - (len(values) - 1) / 2
+    time = _time(len(values))
     candidates = [(_cost(values, steps, 0.0, limits), steps, 0.0)]
     slope = float(time @ (values - values.mean()) / (time @ time))
     inner = _shifts(values - slope * time, limits)
@@ -120,10 +121,15 @@ def _cost(values: Floats, shifts: tuple[int, ...], slope: float, limits: Limits)
 
 
 def _rest(values: Floats, shifts: tuple[int, ...], slope: float) -> Floats:
-    rest = values - slope * (np.arange(len(values)) - (len(values) - 1) / 2)
+    rest = values - slope * _time(len(values))
     for low, high in _segments(shifts, len(values)):
         rest[low:high] -= rest[low:high].mean()
     return rest
+
+
+def _time(count: int) -> Floats:
+    """Numbers of blocks, less their mean."""
+    return np.arange(count, dtype=np.float64) - (count - 1) / 2
 
 
 def _slope_with(values: Floats, time: Floats, shifts: tuple[int, ...]) -> float:
@@ -136,7 +142,7 @@ def _slope_with(values: Floats, time: Floats, shifts: tuple[int, ...]) -> float:
 
 
 def _as_fit(values: Floats, shifts: tuple[int, ...], slope: float, limits: Limits) -> Fit:
-    time = np.arange(len(values)) - (len(values) - 1) / 2
+    time = _time(len(values))
     flat = values - slope * time
     levels = tuple(float(flat[low:high].mean()) for low, high in _segments(shifts, len(values)))
     score = tuple(each[0] for each in _evidence(flat, shifts, limits))
@@ -199,7 +205,7 @@ def _evidence(values: Floats, shifts: tuple[int, ...], limits: Limits) -> list[t
     """Standard errors and size of each shift."""
     pieces = [values[low:high] for low, high in _segments(shifts, len(values))]
     result = []
-    for before, after in zip(pieces, pieces[1:], strict=False):
+    for before, after in pairwise(pieces):
         size = abs(float(after.mean() - before.mean()))
         result.append((size / (limits.deviation * math.sqrt(1 / len(before) + 1 / len(after))), size))
     return result
@@ -207,7 +213,7 @@ def _evidence(values: Floats, shifts: tuple[int, ...], limits: Limits) -> list[t
 
 def _segments(shifts: tuple[int, ...], count: int) -> list[tuple[int, int]]:
     edges = [0, *shifts, count]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))
 
 
 def _intervals(count: int, shortest: int) -> list[tuple[int, int]]:

@@ -7,11 +7,11 @@ belongs to the level of its stretch.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
-import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Floats
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.model.history.causes import cause_of
 from kinetoscope.model.history.run_series import RunSeries
 from kinetoscope.model.history.shifts import Shift
@@ -25,8 +25,8 @@ def lost_time(run: RunSeries, shifts: list[Shift], events: pl.DataFrame) -> pl.D
     total: defaultdict[Cause, float] = defaultdict(float)
     parts = [cause_of(run, shift).part for shift in shifts]
     for row, rank in enumerate(run.ranks):
-        for cause, time in _of_rank(run, row, shifts, parts).items():
-            total[cause] += time
+        for why, time in _of_rank(run, row, shifts, parts).items():
+            total[why] += time
         total["restart", None, None] += rank.restart
         total["repeated", None, None] += rank.repeated
         for kind, time in rank.explained.items():
@@ -43,9 +43,7 @@ def lost_time(run: RunSeries, shifts: list[Shift], events: pl.DataFrame) -> pl.D
 
 def _of_spikes(run: RunSeries, events: pl.DataFrame) -> list[tuple[tuple[str, str], float]]:
     """What no mark of the own rank explains of spikes, by what they come from, on whichever rank that is."""
-    own = pl.concat(
-        pl.DataFrame({"step": each.spikes.step, "left": each.spikes.left.astype(np.float64)}) for each in run.ranks
-    )
+    own = pl.concat(pl.DataFrame({"step": each.spikes.step, "left": each.spikes.left}) for each in run.ranks)
     origin = events.select("step", "cause", "part").unique("step", keep="first", maintain_order=True)
     joined = own.join(origin, on="step").group_by("cause", "part").agg(pl.col("left").sum())
     return [((cause, part), left) for cause, part, left in joined.iter_rows()]
@@ -57,7 +55,7 @@ def _of_rank(run: RunSeries, row: int, shifts: list[Shift], parts: list[str | No
     begin = rank.first_block - run.first // run.block
     here = [(number, each) for number, each in enumerate(shifts) if each.rows[row] and not each.is_drift]
     edges = sorted({0, *(min(max(each.place - begin, 0), len(rank.steps)) for _, each in here), len(rank.steps)})
-    pieces = [(low, high) for low, high in zip(edges, edges[1:], strict=False) if rank.steps[low:high].sum()]
+    pieces = [(low, high) for low, high in pairwise(edges) if rank.steps[low:high].sum()]
     level = [_level(rank.clean[low:high], rank.steps[low:high]) for low, high in pieces]
     best = min(level)
     lost: defaultdict[Cause, float] = defaultdict(float)
@@ -66,20 +64,18 @@ def _of_rank(run: RunSeries, row: int, shifts: list[Shift], parts: list[str | No
         count = int(rank.steps[low:high].sum())
         lost["best", None, None] += best * count
         cause = _because(here, low + begin, high + begin, parts)
-        if drift is not None and (own - best) * count == 0:
-            continue
         lost[cause] += (own - best) * count
     if drift is not None:
         _split_drift(lost, shifts[drift], drift, parts[drift], int(rank.steps.sum()))
     return lost
 
 
-def _level(clean: Floats, steps: Floats) -> float:
+def _level(clean: Floats, steps: Int64s) -> float:
     return float(clean.sum() / steps.sum())
 
 
 def _because(here: list[tuple[int, Shift]], low: int, high: int, parts: list[str | None]) -> Cause:
-    """The change to which a slow stretch is due: that to a higher level at its beginning, or before; else at its end."""
+    """The change to which a slow stretch is due: the last one to a higher level before it, else the next to a lower."""
     before = [(number, each) for number, each in here if each.place <= low and each.after > each.before]
     if before:
         number = before[-1][0]
@@ -93,8 +89,3 @@ def _split_drift(lost: defaultdict[Cause, float], shift: Shift, number: int, par
     grown = abs(shift.after - shift.before) / 2 * steps
     lost["best", None, None] -= grown
     lost["drift", number + 1, part] += grown
-
-
-def total_of(table: pl.DataFrame) -> float:
-    """The sum of the rows, ns."""
-    return float(np.sum(table["time"].to_numpy()))

@@ -1,4 +1,4 @@
-"""The noise of a series of steps: what is no step like the others, means of blocks, and how far a mean may be off by chance.
+"""The noise of a series of steps: which ones are not like the others, and how far a mean may be off by chance.
 
 Steps of a run are no independent numbers: a machine that is slow now is slow in the next step, too. So the deviation of
 a mean is taken from means of batches, of the size from which on larger ones say the same.
@@ -39,7 +39,7 @@ class Cleaned(NamedTuple):
     """A series, float64 [steps] each, in which single steps do not count.
 
     Attributes:
-        level: the median of the steps around each one.
+        level: the median of the steps around each one; where it changes, the higher one.
         clipped: the times, no further from the level than noise reaches.
         spike: bool [steps], the step is far above the level.
     """
@@ -60,15 +60,23 @@ def cleaned(times: Floats) -> Cleaned:
     width = min(NEIGHBOURS, max(count, 1))
     whole = count // width * width
     rows = times[:whole].reshape(-1, width)
-    level = np.repeat(_medians(rows), width)
-    # The last steps, too few for a row of their own, have the level of the last whole row.
-    level = np.concatenate([level, np.full(count - whole, level[-1] if whole else np.nan)])
-    off = times - level
-    deviation = SIGMA_PER_MAD * float(_medians(np.abs(off)[None, :])[0]) if count else 0.0
+    middle = _medians(rows)
+    # Where a level changes in a row, its steps are of either one; the last steps, too few for a row, are of the last.
+    around = np.concatenate([middle[:1], middle, middle[-1:]])
+    with np.errstate(invalid="ignore"):
+        low = np.fmin(np.fmin(around[:-2], middle), around[2:])
+        high = np.fmax(np.fmax(around[:-2], middle), around[2:])
+    own, low, high = (_by_step(each, width, count) for each in (middle, low, high))
+    deviation = SIGMA_PER_MAD * float(_medians(np.abs(times - own)[None, :])[0]) if count else 0.0
     reach = CLIP * deviation
     with np.errstate(invalid="ignore"):
-        spike = off > np.maximum(SPIKE * deviation, SPIKE_SHARE * level)
-    return Cleaned(level, level + np.clip(off, -reach, reach), spike)
+        spike = times - high > np.maximum(SPIKE * deviation, SPIKE_SHARE * high)
+        return Cleaned(high, np.clip(times, low - reach, high + reach), spike)
+
+
+def _by_step(rows: Floats, width: int, count: int) -> Floats:
+    steps = np.repeat(rows, width)
+    return np.concatenate([steps, np.full(count - len(steps), steps[-1] if len(steps) else np.nan)])
 
 
 def _medians(rows: Floats) -> Floats:

@@ -1,8 +1,8 @@
 """The steps of one rank as arrays: each step's time, its parts by blocks, its spikes, and what marks explain of it.
 
-The time of a step is from the end of the step before it to its own end: the gap between two steps belongs to the second.
-Blocks are of step numbers, the same for all ranks. Of a step that was run again after a restart the last run counts; the
-time of the earlier ones is `repeated`.
+The time of a step is from the end of the step before it to its own end: the gap between two steps belongs to the
+second. Blocks are of step numbers, the same for all ranks. Of a step that was run again after a restart the last run
+counts; the time of the earlier ones is `repeated`.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def rank_series(frame: pl.DataFrame, marks: pl.DataFrame, block: int) -> RankSer
         first_block=begin,
         means=_mean(at, count, clean.clipped[places], steps),
         steps=steps,
-        clean=np.bincount(at, rest, count),
+        clean=np.asarray(np.bincount(at, rest, count), np.float64),
         parts=np.stack([_mean(at, count, each, steps) for each in parts]).astype(np.float32),
         memory=np.stack([_least(at, count, _floats(frame, name)[rows]) for name in MEMORY]).astype(np.float32),
         spikes=spikes,

@@ -26,6 +26,9 @@ MIN_EXCESS: Final = 0.03
 
 MIN_EPISODES: Final = 3
 
+SHORTEST_EPISODE: Final = 3
+"""Blocks of an episode at least; what is shorter is a spike."""
+
 _LONGEST_SHARE: Final = 0.5
 """Share of its slow blocks that lie in one episode at most: else it is slow once, which is a change."""
 
@@ -79,11 +82,15 @@ def _row(run: RunSeries, row: int, slow: Bools, excess: Floats, part: Int64s, am
     # Episodes that are a block or two apart are one.
     apart = np.concatenate([[True], begins[1:] - ends[:-1] > 2])
     begins, ends = begins[apart], ends[np.concatenate([apart[1:], [True]])]
-    number, ranks = int(slow.sum()), len(run.ranks)
+    lasting = ends - begins >= SHORTEST_EPISODE
+    begins, ends = begins[lasting], ends[lasting]
+    if len(begins) < MIN_EPISODES:
+        return None
+    number, ranks = int((ends - begins).sum()), len(run.ranks)
     chance = among / ranks
     error = np.sqrt(max(chance * (1 - 1 / ranks), 1.0))
     once = (ends - begins).max() > _LONGEST_SHARE * (ends - begins).sum()
-    if len(begins) < MIN_EPISODES or once or (number - chance) < _CHANCE_ERRORS * min(error, np.sqrt(number)) / 2:
+    if once or (number - chance) < _CHANCE_ERRORS * min(error, np.sqrt(number)) / 2:
         return None
     steps = np.array([run.step_of(int(each)) for each in begins])
     period = period_of(steps)

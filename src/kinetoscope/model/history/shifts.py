@@ -35,7 +35,7 @@ _SEARCHED: Final = 10
 """Blocks around a change in which its step is looked for."""
 
 _PLACE_LIMIT: Final = 7.35
-"""Twice the logarithm of the likelihood ratio within which the place of a shift lies with 95 % probability (Hinkley)."""
+"""Twice the logarithm of the likelihood ratio within which a shift lies with 95 % probability (Hinkley, 1970)."""
 
 _OWN_SHARE: Final = 0.5
 """Share of a change that a rank has at least if it has it, too."""
@@ -75,13 +75,13 @@ def shifts_of(run: RunSeries) -> list[Shift]:
     deviation = float(deviations(run.common[None, :])[0])
     limits = limits_of(float(np.median(run.common)), deviation, run.block, len(run.ranks), MIN_SHARE)
     found = fit(run.common, limits)
-    shifts = [_on(run, shift, _OWN_SHARE) for shift in _as_shifts(run, found, run.common, limits, every)]
+    shifts = [_on(run, shift) for shift in _as_shifts(found, run.common, limits, every)]
     if len(run.ranks) > 1:
-        shifts = _together(run, [*shifts, *_of_single_ranks(run)])
+        shifts = _together([*shifts, *_of_single_ranks(run)])
     return sorted(shifts, key=lambda each: each.place)
 
 
-def _as_shifts(run: RunSeries, found: Fit, values: Floats, limits: Limits, rows: Bools) -> Iterator[Shift]:
+def _as_shifts(found: Fit, values: Floats, limits: Limits, rows: Bools) -> Iterator[Shift]:
     count = len(values)
     edges = [0, *found.shifts, count]
     for number, place in enumerate(found.shifts):
@@ -108,8 +108,8 @@ def _of_single_ranks(run: RunSeries) -> Iterator[Shift]:
     for row in np.flatnonzero(suspects(apart, deviation, min(score, MIN_SCORE))).tolist():
         limits = limits_of(level, float(deviation[row]), run.block, len(run.ranks), MIN_SHARE)
         rows = np.arange(len(run.ranks)) == row
-        for shift in _as_shifts(run, fit(apart[row], limits), apart[row], limits, rows):
-            own = _on(run, shift, _OWN_SHARE)
+        for shift in _as_shifts(fit(apart[row], limits), apart[row], limits, rows):
+            own = _on(run, shift)
             # With two ranks, or half of them, the others differ from these as much.
             if own.rows.any() and (own.after - own.before) * (shift.after - shift.before) > 0:
                 yield own
@@ -134,11 +134,11 @@ def around(shift: Shift) -> tuple[slice, slice]:
     )
 
 
-def _on(run: RunSeries, shift: Shift, share: float) -> Shift:
+def _on(run: RunSeries, shift: Shift) -> Shift:
     """The shift with the ranks whose own time changed, and with their levels."""
     before, after = _ends(run, shift)
     size = shift.after - shift.before
-    rows = shift.rows & ((after - before) * np.sign(size) >= share * abs(size) * (0.8 if shift.is_drift else 1))
+    rows = shift.rows & ((after - before) * np.sign(size) >= _OWN_SHARE * abs(size) * (0.8 if shift.is_drift else 1))
     if not rows.any():
         return _replaced(shift, rows, 0.0, 0.0)
     # What all did at the same time is in the ranks' own levels, so the size is that of the shift.
@@ -154,7 +154,7 @@ def _replaced(shift: Shift, rows: Bools, before: float, after: float) -> Shift:
     )
 
 
-def _together(run: RunSeries, shifts: list[Shift]) -> list[Shift]:
+def _together(shifts: list[Shift]) -> list[Shift]:
     """Shifts of several ranks at one place, in one direction, as one."""
     joined: list[Shift] = []
     for shift in sorted(shifts, key=lambda each: (-int(each.rows.sum()), -each.score)):

@@ -1,11 +1,12 @@
 """Single steps that take long: what explains them, and whether they come at a period.
 
-What explains a spike are marks. Only where none does, the part of the step that grew stands for it. A rank that waits for
-the one that was stopped has a spike, too: of all ranks in a step the ones with a cause are it.
+What explains a spike are marks. Only where none does, the part of the step that grew stands for it. A rank that waits
+for the one that was stopped has a spike, too: of all ranks in a step the ones with a cause are it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,14 +31,17 @@ _JITTER: Final = 0.06
 _MEMBERS: Final = 0.6
 """Share of spikes that are followed, or come, at the distance of a period, at least."""
 
+_MANY: Final = 2000
+"""Spikes of which only the distances to the next ones are tried."""
+
 _LEAST_PERIOD: Final = 5
 """Steps: what comes more often is how steps are."""
 
 _LONGEST: Final = (1.0, 0.5, 0.25, 0.1, 0.04)
 """Shares of the spikes, the longest ones, that are looked at: accidents of all sizes may lie between them."""
 
-_CHANCE_ERRORS: Final = 5.0
-"""Standard errors by which that is more than chance."""
+_MAX_CHANCE: Final = 1e-6
+"""Probability that accidents look like a period, over all distances that are tried, at most."""
 
 _CAUSES: Final = (*EXPLAINING, "data", "gap", "forward", "optimizer", "rest", "backward", "")
 """Of a step in which ranks have different causes the first one counts: the others wait for it."""
@@ -137,30 +141,39 @@ def _regular(group: pl.DataFrame) -> tuple[Int64s, Period] | None:
 def period_of(steps: Int64s) -> Period | None:
     """The period of spikes, whose steps are in order: of all distances to the next ones the one that most share.
 
-    A period may jitter, and other spikes may lie between. By chance a spike has another one at a distance, too, the more
-    there are: it has to be clearly more.
+    A period may jitter, and other spikes may lie between. By chance a spike has another one at a distance, too, the
+    more there are: it has to be clearly more.
     """
     count = len(steps)
     if count <= MIN_PERIODS:
         return None
     apart = [steps[each:] - steps[:-each] for each in range(1, min(_NEXT, count - 1) + 1)]
-    distances = np.unique(np.concatenate(apart)) if count <= 2000 else np.unique(apart[0])
+    distances = np.concatenate(apart if count <= _MANY else apart[:1])
+    tried = _spaced(np.unique(distances[distances >= _LEAST_PERIOD]))
     rate = count / (steps[-1] - steps[0] + 1)
+    needed = math.log(max(len(tried), 1) * len(_LONGEST) / _MAX_CHANCE)
     best: tuple[float, float, Bools] | None = None
-    for distance in _spaced(distances[distances >= _LEAST_PERIOD]).tolist():
+    for distance in tried.tolist():
         jitter = max(round(_JITTER * distance), 1)
         low, high = (np.searchsorted(steps, steps + distance + off) for off in (-jitter, jitter + 1))
         follows = high > low
-        chance = -np.expm1(-rate * (2 * jitter + 1))
-        number, possible = int(follows.sum()), int((steps + distance - jitter <= steps[-1]).sum())
-        error = np.sqrt(max(possible * chance * (1 - chance), 1e-9))
-        score = (number - possible * chance) / max(error, 0.5)
-        if number >= MIN_PERIODS and score >= _CHANCE_ERRORS and (best is None or score > best[0]):
-            best = score, distance, follows
+        possible = int((steps + distance - jitter <= steps[-1]).sum())
+        evidence = _against_chance(int(follows.sum()), possible, -math.expm1(-rate * (2 * jitter + 1)))
+        if follows.sum() >= MIN_PERIODS and evidence >= needed and (best is None or evidence > best[0]):
+            best = evidence, distance, follows
     if best is None:
         return None
     _, distance, follows = best
     return _exact(steps, distance, follows)
+
+
+def _against_chance(number: int, possible: int, chance: float) -> float:
+    """The logarithm of how improbable at least so many of the possible ones are (Chernoff's bound)."""
+    share = number / max(possible, 1)
+    if share <= chance:
+        return 0.0
+    missing = (1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0
+    return possible * (share * math.log(share / chance) + missing)
 
 
 def _exact(steps: Int64s, distance: float, follows: Bools) -> Period | None:
