@@ -31,6 +31,12 @@ SHORTEST_BLOCK: Final = 10
 MAX_BLOCKS: Final = 2000
 """Blocks of a run, about; a longer one has longer blocks."""
 
+USUAL: Final = 0.95
+"""Share of steps that are as usual: what more than the others do is how steps are, and neither outlier nor spike."""
+
+SPIKE_TIMES: Final = 1.5
+"""Times what the usual ones are above the level that a spike is above it at least."""
+
 _MIN_BATCHES: Final = 16
 """Batches of which a deviation is taken at least."""
 
@@ -70,8 +76,16 @@ def cleaned(times: Floats) -> Cleaned:
     deviation = SIGMA_PER_MAD * float(_medians(np.abs(times - own)[None, :])[0]) if count else 0.0
     reach = CLIP * deviation
     with np.errstate(invalid="ignore"):
-        spike = times - high > np.maximum(SPIKE * deviation, SPIKE_SHARE * high)
-        return Cleaned(high, np.clip(times, low - reach, high + reach), spike)
+        usual = _quantile(times - high, USUAL)
+        spike = times - high > np.maximum(max(SPIKE * deviation, SPIKE_TIMES * usual), SPIKE_SHARE * high)
+        return Cleaned(high, np.clip(times, low - reach, high + max(reach, usual)), spike)
+
+
+def _quantile(values: Floats, share: float) -> float:
+    known = values[~np.isnan(values)]
+    return (
+        float(np.partition(known, int(share * (len(known) - 1)))[int(share * (len(known) - 1))]) if len(known) else 0.0
+    )
 
 
 def _by_step(rows: Floats, width: int, count: int) -> Floats:

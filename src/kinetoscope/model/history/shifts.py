@@ -25,6 +25,15 @@ MIN_SHARE: Final = 0.01
 SHORTEST_STEPS: Final = 2 * SHORTEST_BLOCKS * 10
 """Steps of a run in which changes are looked for."""
 
+SHORT_SHARE: Final = 0.05
+"""Share of the run up to which a stretch is short."""
+
+MIN_LOST: Final = 0.01
+"""Share of the run's time that a short stretch cost at least."""
+
+_SAME_SHARE: Final = 0.5
+"""Share of a shift by which the next one may differ that takes it back."""
+
 _SAME_PLACE: Final = 3
 """Blocks within which ranks change together."""
 
@@ -78,7 +87,29 @@ def shifts_of(run: RunSeries) -> list[Shift]:
     shifts = [_on(run, shift) for shift in _as_shifts(found, run.common, limits, every)]
     if len(run.ranks) > 1:
         shifts = _together([*shifts, *_of_single_ranks(run)])
-    return sorted(shifts, key=lambda each: each.place)
+    return _lasting(run, sorted(shifts, key=lambda each: each.place))
+
+
+def _lasting(run: RunSeries, shifts: list[Shift]) -> list[Shift]:
+    """The shifts without short stretches that went away, and cost the run next to nothing: machines have those."""
+    count, whole = run.means.shape[1], float(run.common.sum())
+    gone: set[int] = set()
+    for number, shift in enumerate(shifts):
+        ends = [place for place in range(number + 1, len(shifts)) if (shifts[place].rows & shift.rows).any()]
+        size = shift.after - shift.before
+        if shift.is_drift or number in gone:
+            continue
+        if not shift.low and size < 0 and _is_short(shift.place, size, count, whole):
+            gone.add(number)
+        elif ends and _is_short(shifts[ends[0]].place - shift.place, size, count, whole):
+            other = shifts[ends[0]].after - shifts[ends[0]].before
+            if abs(size + other) <= _SAME_SHARE * abs(size):
+                gone |= {number, ends[0]}
+    return [each for number, each in enumerate(shifts) if number not in gone]
+
+
+def _is_short(blocks: int, size: float, count: int, whole: float) -> bool:
+    return blocks <= SHORT_SHARE * count and blocks * abs(size) <= MIN_LOST * whole
 
 
 def _as_shifts(found: Fit, values: Floats, limits: Limits, rows: Bools) -> Iterator[Shift]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -25,8 +26,8 @@ MIN_PERIODS: Final = 4
 _NEXT: Final = 6
 """How many spikes later the next one of the same kind may be."""
 
-_JITTER: Final = 0.06
-"""Share of a period by which a distance may be off."""
+_JITTERS: Final = (0.01, 0.06)
+"""Shares of a period by which a distance may be off: of what a loop counts, and of what counts something else."""
 
 _MEMBERS: Final = 0.6
 """Share of spikes that are followed, or come, at the distance of a period, at least."""
@@ -40,8 +41,11 @@ _LEAST_PERIOD: Final = 5
 _LONGEST: Final = (1.0, 0.5, 0.25, 0.1, 0.04)
 """Shares of the spikes, the longest ones, that are looked at: accidents of all sizes may lie between them."""
 
-_MAX_CHANCE: Final = 1e-6
+MAX_CHANCE: Final = 1e-6
 """Probability that accidents look like a period, over all distances that are tried, at most."""
+
+_MAX_CHANCE_OF_MARKS: Final = 1e-3
+"""That of spikes which marks explain: nobody is alarmed by when they come."""
 
 _CAUSES: Final = (*EXPLAINING, "data", "gap", "forward", "optimizer", "rest", "backward", "")
 """Of a step in which ranks have different causes the first one counts: the others wait for it."""
@@ -131,14 +135,15 @@ def _regular(group: pl.DataFrame) -> tuple[Int64s, Period] | None:
     # Of steps that follow each other only the first: a slow stretch is one thing.
     onset = np.concatenate([[True], np.diff(steps) > 2]) if len(steps) else np.zeros(0, np.bool_)
     steps, lost = steps[onset], lost[onset]
+    chance = _MAX_CHANCE_OF_MARKS if ordered["cause"].first() else MAX_CHANCE
     for share in _LONGEST:
         some = lost >= np.quantile(lost, 1 - share)
-        if (period := period_of(steps[some])) is not None:
+        if (period := period_of(steps[some], chance)) is not None:
             return steps[some][period.members], period
     return None
 
 
-def period_of(steps: Int64s) -> Period | None:
+def period_of(steps: Int64s, chance: float = MAX_CHANCE) -> Period | None:
     """The period of spikes, whose steps are in order: of all distances to the next ones the one that most share.
 
     A period may jitter, and other spikes may lie between. By chance a spike has another one at a distance, too, the
@@ -151,20 +156,24 @@ def period_of(steps: Int64s) -> Period | None:
     distances = np.concatenate(apart if count <= _MANY else apart[:1])
     tried = _spaced(np.unique(distances[distances >= _LEAST_PERIOD]))
     rate = count / (steps[-1] - steps[0] + 1)
-    needed = math.log(max(len(tried), 1) * len(_LONGEST) / _MAX_CHANCE)
-    best: tuple[float, float, Bools] | None = None
-    for distance in tried.tolist():
-        jitter = max(round(_JITTER * distance), 1)
+    needed = math.log(max(len(tried), 1) * len(_LONGEST) * 2 * len(_JITTERS) / chance)
+    best: tuple[float, int, int, Bools] | None = None
+    for distance, share in product(tried.tolist(), _JITTERS):
+        jitter = max(round(share * distance), 1)
         low, high = (np.searchsorted(steps, steps + distance + off) for off in (-jitter, jitter + 1))
-        follows = high > low
         possible = int((steps + distance - jitter <= steps[-1]).sum())
-        evidence = _against_chance(int(follows.sum()), possible, -math.expm1(-rate * (2 * jitter + 1)))
-        if follows.sum() >= MIN_PERIODS and evidence >= needed and (best is None or evidence > best[0]):
-            best = evidence, distance, follows
+        by_chance = -math.expm1(-rate * (2 * jitter + 1))
+        follows = high > low
+        # That none lies between is a second accident, which counts where it holds for many.
+        is_next = follows & (low == np.arange(count) + 1)
+        for each, probability in ((follows, by_chance), (is_next, by_chance * math.exp(-rate * (distance - jitter)))):
+            evidence = _against_chance(int(each.sum()), possible, probability)
+            if each.sum() >= MIN_PERIODS and evidence >= needed and (best is None or evidence > best[0]):
+                best = evidence, distance, jitter, follows
     if best is None:
         return None
-    _, distance, follows = best
-    return _exact(steps, distance, follows)
+    _, distance, jitter, follows = best
+    return _exact(steps, distance, jitter, follows)
 
 
 def _against_chance(number: int, possible: int, chance: float) -> float:
@@ -176,9 +185,8 @@ def _against_chance(number: int, possible: int, chance: float) -> float:
     return possible * (share * math.log(share / chance) + missing)
 
 
-def _exact(steps: Int64s, distance: float, follows: Bools) -> Period | None:
+def _exact(steps: Int64s, distance: int, jitter: int, follows: Bools) -> Period | None:
     """The period near a distance, from the distances that are close to it."""
-    jitter = max(round(_JITTER * distance), 1)
     low = np.searchsorted(steps, steps + distance - jitter)
     near = np.minimum(np.searchsorted(steps, steps + distance), len(steps) - 1)
     target = np.where(follows & (np.abs(steps[near] - steps - distance) > jitter), low, near)
@@ -196,7 +204,7 @@ def _spaced(distances: Int64s) -> Int64s:
     """Distances to try: those that lie within a jitter of each other need only one."""
     chosen: list[int] = []
     for each in distances.tolist():
-        if not chosen or each > chosen[-1] * (1 + _JITTER / 4):
+        if not chosen or each > chosen[-1] * (1 + _JITTERS[0] / 2):
             chosen.append(each)
     return np.array(chosen, np.int64)
 
