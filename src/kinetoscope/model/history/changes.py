@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.model.history.causes import Cause, cause_of, mark_near
+from kinetoscope.model.history.causes import Cause, mark_near
 from kinetoscope.model.history.creep import creeps_of
 from kinetoscope.model.history.rank_series import MEASURED
 from kinetoscope.model.history.run_series import RunSeries
@@ -26,12 +26,12 @@ _SURE_SHARE: Final = 0.02
 _NORMAL: Final = 1.96
 
 
-def changes_of(run: RunSeries, shifts: list[Shift]) -> pl.DataFrame:
+def changes_of(run: RunSeries, shifts: Sequence[Shift], causes: Sequence[Cause]) -> pl.DataFrame:
     """The rows of CHANGES: shifts and drifts of step time, then memory that creeps, by step.
 
     The row of `shifts[n]` is the one whose number is n + 1.
     """
-    rows = [dict.fromkeys(CHANGES.names) | _row(run, shift, shifts) for shift in shifts]
+    rows = [dict.fromkeys(CHANGES.names) | _row(run, each, shifts) for each in zip(shifts, causes, strict=True)]
     rows += [dict.fromkeys(CHANGES.names) | {**each, **who(run, each["rows"])} for each in creeps_of(run)]
     for number, row in enumerate(rows, 1):
         row["number"] = number
@@ -39,15 +39,15 @@ def changes_of(run: RunSeries, shifts: list[Shift]) -> pl.DataFrame:
     return CHANGES.frame(rows)
 
 
-def _row(run: RunSeries, shift: Shift, shifts: Iterable[Shift]) -> dict[str, Any]:
-    cause = cause_of(run, shift)
+def _row(run: RunSeries, each: tuple[Shift, Cause], shifts: Iterable[Shift]) -> dict[str, Any]:
+    shift, cause = each
     if shift.is_drift:
         step = low = high = run.step_of(0)
         until, mark = run.last, None
     else:
         step, low, high = step_interval(run, shift)
-        following = [each.place for each in shifts if each.place > shift.place and (each.rows & shift.rows).any()]
-        until = run.step_of(min(following)) - 1 if following and not shift.is_drift else run.last
+        following = [other.place for other in shifts if other.place > shift.place and (other.rows & shift.rows).any()]
+        until = run.step_of(min(following)) - 1 if following else run.last
         mark = mark_near(run, low, high)
     size = shift.after - shift.before
     return {
@@ -65,7 +65,7 @@ def _row(run: RunSeries, shift: Shift, shifts: Iterable[Shift]) -> dict[str, Any
         "part": cause.part,
         "part_before": _known(cause.before),
         "part_after": _known(cause.after),
-        **{part: _known(float(each)) for part, each in zip(MEASURED, cause.changes, strict=True)},
+        **{part: _known(float(size)) for part, size in zip(MEASURED, cause.changes, strict=True)},
         "mark": mark,
         "certainty": _certainty(run, shift, cause, high - low),
         "score": shift.score,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from kinetoscope.model.history.causes import cause_of
 from kinetoscope.model.history.changes import changes_of
 from kinetoscope.model.history.lost_time import lost_time
-from kinetoscope.model.history.returns import returns_of
+from kinetoscope.model.history.returns import returns_of, returns_table
 from kinetoscope.model.history.run_series import RunSeries, run_series
 from kinetoscope.model.history.shifts import SHORTEST_STEPS, shifts_of
 from kinetoscope.model.history.spikes import spike_events, spikes_of
@@ -55,14 +56,16 @@ def history(frames: Iterable[pl.DataFrame], marks: pl.DataFrame) -> History:
         )
         return History(changes, spikes, returns, lost)
     shifts, events = shifts_of(run), spike_events(run)
+    causes = [cause_of(run, shift) for shift in shifts]
+    slowest = returns_of(run, shifts, causes)
     notes: tuple[Note, ...] = ()
     if run.steps < SHORTEST_STEPS:
         text = f"Changes are looked for in {SHORTEST_STEPS} steps and more; the series has {run.steps:,}."
         notes = (Note("SHORT_SERIES", text, number=run.steps),)
     return History(
-        Result(changes_of(run, shifts), CHANGES, notes),
+        Result(changes_of(run, shifts, causes), CHANGES, notes),
         Result(spikes_of(run, events), SPIKES),
-        Result(returns_of(run, shifts), RETURNS, notes),
-        Result(lost_time(run, shifts, events), LOST),
+        Result(returns_table(run, slowest), RETURNS, notes),
+        Result(lost_time(run, shifts, causes, slowest, events), LOST),
         run,
     )

@@ -47,11 +47,13 @@ class Cleaned(NamedTuple):
     Attributes:
         level: the median of the steps around each one; where it changes, the higher one.
         clipped: the times, no further from the level than noise reaches.
-        spike: bool [steps], the step is far above the level.
+        high: bool [steps], the step is far above the level.
+        spike: bool [steps], and far above what a twentieth of the steps are, too.
     """
 
     level: Floats
     clipped: Floats
+    high: Bools
     spike: Bools
 
 
@@ -77,8 +79,9 @@ def cleaned(times: Floats) -> Cleaned:
     reach = CLIP * deviation
     with np.errstate(invalid="ignore"):
         usual = _quantile(times - high, USUAL)
-        spike = times - high > np.maximum(max(SPIKE * deviation, SPIKE_TIMES * usual), SPIKE_SHARE * high)
-        return Cleaned(high, np.clip(times, low - reach, high + max(reach, usual)), spike)
+        is_high = times - high > np.maximum(SPIKE * deviation, SPIKE_SHARE * high)
+        is_spike = is_high & (times - high > SPIKE_TIMES * usual)
+        return Cleaned(high, np.clip(times, low - reach, high + max(reach, usual)), is_high, is_spike)
 
 
 def _quantile(values: Floats, share: float) -> float:

@@ -119,7 +119,9 @@ def rank_series(frame: pl.DataFrame, marks: pl.DataFrame, block: int) -> RankSer
     parts = _parts(frame, rows, gap[rows], time[rows])
     above = np.maximum(dense - clean.level, 0)[places]
     explained *= np.minimum(1, above / np.maximum(explained.sum(axis=1), 1))[:, None]
-    rows_of_spikes = np.flatnonzero(clean.spike[places])
+    # What a mark explains may come as often as it likes.
+    has_mark = explained.sum(axis=1) >= _EXPLAINED * above
+    rows_of_spikes = np.flatnonzero(clean.spike[places] | (clean.high[places] & has_mark))
     spikes = _spikes(rows_of_spikes, above, step[rows], explained, parts)
 
     begin = first // block

@@ -6,15 +6,18 @@ one's. A rank is slower by the part in which it is furthest above the middle one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.outliers import median_of_others
-from kinetoscope.model.history.causes import cause_of
+from kinetoscope.algorithms.statistics import SIGMA_PER_MAD
+from kinetoscope.model.history.causes import Cause
 from kinetoscope.model.history.rank_series import PARTS
 from kinetoscope.model.history.run_series import RunSeries
 from kinetoscope.model.history.shifts import Shift
@@ -41,22 +44,68 @@ _ERRORS: Final = 6.0
 """Deviations of a part's blocks by which it is above the others."""
 
 
-def returns_of(run: RunSeries, shifts: Sequence[Shift]) -> pl.DataFrame:
-    """The rows of RETURNS: not where a rank is slower for good, which is a change."""
+@dataclass(frozen=True)
+class Return:
+    """A rank that is the slowest again and again.
+
+    Attributes:
+        row: of the rank.
+        slow: bool [blocks], the blocks of its episodes.
+        episodes: the blocks with which they begin.
+        part: in which it is slower.
+        excess: by how much in the middle one of these blocks, ns.
+    """
+
+    row: int
+    slow: Bools
+    episodes: Int64s
+    part: str
+    excess: float
+
+
+def returns_of(run: RunSeries, shifts: Sequence[Shift], causes: Sequence[Cause]) -> list[Return]:
+    """The ranks that are the slowest again and again; where one is slower for good, that is a change."""
     count = run.means.shape[1]
     if len(run.ranks) < 2 or count < MIN_EPISODES * 2:
-        return RETURNS.empty()
+        return []
     excess, part = _excess(run)
-    for shift in shifts:
-        excess[cause_of(run, shift).rows, shift.place : shift.high] = -np.inf
+    for shift, cause in zip(shifts, causes, strict=True):
+        excess[cause.rows, shift.place : shift.high] = -np.inf
     slowest = excess.argmax(axis=0)
     greatest = excess[slowest, np.arange(count)]
     counts = greatest >= MIN_EXCESS * run.common
-    rows = [
-        row
-        for rank in np.unique(slowest[counts]).tolist()
-        if (row := _row(run, rank, counts & (slowest == rank), greatest, part[rank], int(counts.sum()))) is not None
-    ]
+    chance = counts.sum() / len(run.ranks)
+    returns = []
+    for row in np.unique(slowest[counts]).tolist():
+        slow, episodes = _episodes(counts & (slowest == row))
+        # Neighbouring blocks are no independent witnesses: episodes are.
+        more = slow.sum() - chance
+        if episodes is not None and more >= _CHANCE_ERRORS / 2 * np.sqrt(chance * slow.sum() / len(episodes)):
+            name = _ORDER[int(np.bincount(part[row][slow]).argmax())]
+            returns.append(Return(row, slow, episodes, name, float(np.median(greatest[slow]))))
+    return returns
+
+
+def returns_table(run: RunSeries, returns: Sequence[Return]) -> pl.DataFrame:
+    """The rows of RETURNS."""
+    rows = []
+    for each in returns:
+        blocks = np.flatnonzero(each.slow)
+        period = period_of(run.first + each.episodes * run.block)
+        rows.append(
+            {
+                "rank": run.ranks[each.row].rank,
+                "episodes": len(each.episodes),
+                "steps": len(blocks) * run.block,
+                "share": len(blocks) / len(each.slow),
+                "first": run.step_of(int(blocks[0])),
+                "last": run.step_of(int(blocks[-1]) + 1) - 1,
+                "period": period.steps if period else None,
+                "part": each.part,
+                "excess": each.excess,
+                "certainty": "likely" if len(each.episodes) > MIN_EPISODES + 1 else "guess",
+            }
+        )
     return RETURNS.frame(rows)
 
 
@@ -68,7 +117,7 @@ def _excess(run: RunSeries) -> tuple[Floats, Int64s]:
         values = np.nan_to_num(run.parts[:, PARTS.index(name)].astype(np.float64))
         above = values - (median_of_others(values) if len(values) < 6 else np.median(values, axis=0))
         change = np.diff(above, axis=1)
-        noise = 1.4826 * np.median(np.abs(change), axis=1, keepdims=True) / np.sqrt(2)
+        noise = SIGMA_PER_MAD * np.median(np.abs(change), axis=1, keepdims=True) / math.sqrt(2)
         above = np.where(above >= _ERRORS * np.maximum(noise, np.median(noise)), above, -np.inf)
         # A part in which ranks wait counts only where it is clearly more than what another one explains.
         better = above > np.where(np.isfinite(best), best * 1.25, -np.inf)
@@ -76,7 +125,8 @@ def _excess(run: RunSeries) -> tuple[Floats, Int64s]:
     return best, part
 
 
-def _row(run: RunSeries, row: int, slow: Bools, excess: Floats, part: Int64s, among: int) -> dict[str, Any] | None:
+def _episodes(slow: Bools) -> tuple[Bools, Int64s | None]:
+    """The blocks of episodes that last, and those with which they begin; None of too few, or where one is most."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], slow, [False]]).astype(np.int8)))
     begins, ends = edges[::2], edges[1::2]
     # Episodes that are a block or two apart are one.
@@ -84,25 +134,8 @@ def _row(run: RunSeries, row: int, slow: Bools, excess: Floats, part: Int64s, am
     begins, ends = begins[apart], ends[np.concatenate([apart[1:], [True]])]
     lasting = ends - begins >= SHORTEST_EPISODE
     begins, ends = begins[lasting], ends[lasting]
-    if len(begins) < MIN_EPISODES:
-        return None
-    number, ranks = int((ends - begins).sum()), len(run.ranks)
-    chance = among / ranks
-    error = np.sqrt(max(chance * (1 - 1 / ranks), 1.0))
-    once = (ends - begins).max() > _LONGEST_SHARE * (ends - begins).sum()
-    if once or (number - chance) < _CHANCE_ERRORS * min(error, np.sqrt(number)) / 2:
-        return None
-    steps = np.array([run.step_of(int(each)) for each in begins])
-    period = period_of(steps)
-    return {
-        "rank": run.ranks[row].rank,
-        "episodes": len(begins),
-        "steps": number * run.block,
-        "share": number / len(slow),
-        "first": run.step_of(int(begins[0])),
-        "last": run.step_of(int(ends[-1])) - 1,
-        "period": period.steps if period else None,
-        "part": _ORDER[int(np.bincount(part[slow]).argmax())],
-        "excess": float(np.median(excess[slow])),
-        "certainty": "likely" if len(begins) > MIN_EPISODES + 1 else "guess",
-    }
+    inside = np.zeros(len(slow), np.bool_)
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        inside[begin:end] = True
+    is_enough = len(begins) >= MIN_EPISODES and (ends - begins).max() <= _LONGEST_SHARE * inside.sum()
+    return inside, begins if is_enough else None

@@ -192,7 +192,9 @@ def _together(shifts: list[Shift]) -> list[Shift]:
         if not shift.rows.any():
             continue
         for number, other in enumerate(joined):
-            near = abs(other.place - shift.place) <= _SAME_PLACE and other.is_drift == shift.is_drift
+            # Of ranks that are known to shift there, another one within the shortest level is the same.
+            reach = _SAME_PLACE if (shift.rows & ~other.rows).any() else SHORTEST_BLOCKS
+            near = abs(other.place - shift.place) <= reach and other.is_drift == shift.is_drift
             if near and (other.after - other.before) * (shift.after - shift.before) > 0:
                 rows = other.rows | shift.rows
                 better = other if other.score >= shift.score else shift
