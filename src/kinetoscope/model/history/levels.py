@@ -28,6 +28,9 @@ SHORTEST_BLOCKS: Final = 12
 MIN_SCORE: Final = 6.0
 """Standard errors of a shift or a slope at least, of one series; of more series more."""
 
+_PIECES: Final = 16
+"""Pieces of a series between which a slope is looked for; it has more blocks than that if it has a shift."""
+
 _PENALTY: Final = 3.0
 """Weight of a model's numbers, in logarithms of the blocks."""
 
@@ -101,9 +104,12 @@ def fit(values: Floats, limits: Limits) -> Fit:
         return best
     time = _time(len(values))
     candidates = [(_cost(values, steps, 0.0, limits), steps, 0.0)]
-    slope = float(time @ (values - values.mean()) / (time @ time))
-    inner = _shifts(values - slope * time, limits)
-    for shifts in {(), inner}:
+    tried: set[tuple[int, ...]] = {()}
+    for slope in (float(time @ values / (time @ time)), _local_slope(values)):
+        shifts = _shifts(values - slope * time, limits)
+        # The slope of a line through all is partly that of the shifts: it is that of the levels which counts.
+        tried |= {shifts, _shifts(values - _slope_with(values, time, shifts) * time, limits)}
+    for shifts in sorted(tried):
         own = _slope_with(values, time, shifts)
         candidates.append((_cost(values, shifts, own, limits), shifts, own))
     _, shifts, slope = min(candidates, key=lambda each: each[0])
@@ -130,6 +136,13 @@ def _rest(values: Floats, shifts: tuple[int, ...], slope: float) -> Floats:
 def _time(count: int) -> Floats:
     """Numbers of blocks, less their mean."""
     return np.arange(count, dtype=np.float64) - (count - 1) / 2
+
+
+def _local_slope(values: Floats) -> float:
+    """The slope of most of the series: shifts are in few of the differences of means that it is the median of."""
+    size = len(values) // _PIECES
+    means = values[: size * _PIECES].reshape(_PIECES, size).mean(axis=1)
+    return float(np.median(np.diff(means))) / size
 
 
 def _slope_with(values: Floats, time: Floats, shifts: tuple[int, ...]) -> float:

@@ -7,7 +7,7 @@ each other, is no news of a rank.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -84,27 +84,26 @@ def shifts_of(run: RunSeries) -> list[Shift]:
     deviation = float(deviations(run.common[None, :])[0])
     limits = limits_of(float(np.median(run.common)), deviation, run.block, len(run.ranks), MIN_SHARE)
     found = fit(run.common, limits)
-    shifts = [_on(run, shift) for shift in _as_shifts(found, run.common, limits, every)]
+    shifts = [_on(run, shift) for shift in _lasting(run, _as_shifts(found, run.common, limits, every))]
     if len(run.ranks) > 1:
         shifts = _together([*shifts, *_of_single_ranks(run)])
-    return _lasting(run, sorted(shifts, key=lambda each: each.place))
+    return sorted((each for each in shifts if each.rows.any()), key=lambda each: each.place)
 
 
-def _lasting(run: RunSeries, shifts: list[Shift]) -> list[Shift]:
-    """The shifts without short stretches that went away, and cost the run next to nothing: machines have those."""
+def _lasting(run: RunSeries, series: Iterable[Shift]) -> list[Shift]:
+    """The shifts of a series without short stretches that went away, and cost next to nothing: machines have those."""
     count, whole = run.means.shape[1], float(run.common.sum())
-    gone: set[int] = set()
+    shifts, gone = list(series), set[int]()
     for number, shift in enumerate(shifts):
-        ends = [place for place in range(number + 1, len(shifts)) if (shifts[place].rows & shift.rows).any()]
         size = shift.after - shift.before
         if shift.is_drift or number in gone:
             continue
         if not shift.low and size < 0 and _is_short(shift.place, size, count, whole):
             gone.add(number)
-        elif ends and _is_short(shifts[ends[0]].place - shift.place, size, count, whole):
-            other = shifts[ends[0]].after - shifts[ends[0]].before
+        elif number + 1 < len(shifts) and _is_short(shifts[number + 1].place - shift.place, size, count, whole):
+            other = shifts[number + 1].after - shifts[number + 1].before
             if abs(size + other) <= _SAME_SHARE * abs(size):
-                gone |= {number, ends[0]}
+                gone |= {number, number + 1}
     return [each for number, each in enumerate(shifts) if number not in gone]
 
 
@@ -139,7 +138,7 @@ def _of_single_ranks(run: RunSeries) -> Iterator[Shift]:
     for row in np.flatnonzero(suspects(apart, deviation, min(score, MIN_SCORE))).tolist():
         limits = limits_of(level, float(deviation[row]), run.block, len(run.ranks), MIN_SHARE)
         rows = np.arange(len(run.ranks)) == row
-        for shift in _as_shifts(fit(apart[row], limits), apart[row], limits, rows):
+        for shift in _lasting(run, _as_shifts(fit(apart[row], limits), apart[row], limits, rows)):
             own = _on(run, shift)
             # With two ranks, or half of them, the others differ from these as much.
             if own.rows.any() and (own.after - own.before) * (shift.after - shift.before) > 0:
@@ -189,8 +188,6 @@ def _together(shifts: list[Shift]) -> list[Shift]:
     """Shifts of several ranks at one place, in one direction, as one."""
     joined: list[Shift] = []
     for shift in sorted(shifts, key=lambda each: (-int(each.rows.sum()), -each.score)):
-        if not shift.rows.any():
-            continue
         for number, other in enumerate(joined):
             # Of ranks that are known to shift there, another one within the shortest level is the same.
             reach = _SAME_PLACE if (shift.rows & ~other.rows).any() else SHORTEST_BLOCKS
