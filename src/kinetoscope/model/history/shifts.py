@@ -108,7 +108,7 @@ def _lasting(run: RunSeries, series: Iterable[Shift]) -> list[Shift]:
 
 
 def _is_short(blocks: int, size: float, count: int, whole: float) -> bool:
-    return blocks <= SHORT_SHARE * count and blocks * abs(size) <= MIN_LOST * whole
+    return blocks <= max(SHORT_SHARE * count, SHORTEST_BLOCKS) and blocks * abs(size) <= MIN_LOST * whole
 
 
 def _as_shifts(found: Fit, values: Floats, limits: Limits, rows: Bools) -> Iterator[Shift]:
