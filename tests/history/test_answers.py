@@ -30,7 +30,7 @@ def answers(drawn: Run, seed: int = 1) -> History:
 
 
 def series(
-    times: Any, rank: int = 0, gap: int = 0, first: int = 0, attempt: int = 0, start: int = START
+    times: Any, rank: int = 0, gap: Any = 0, first: int = 0, attempt: int = 0, start: int = START
 ) -> pl.DataFrame:
     """Steps of so many ns each, with a gap before each."""
     times = np.asarray(times, np.int64)

@@ -98,8 +98,11 @@ def _by_step(rows: Floats, width: int, count: int) -> Floats:
 
 def _medians(rows: Floats) -> Floats:
     """The median of each row; NaN are no values."""
-    if not np.isnan(rows).any():
-        return np.asarray(np.median(rows, axis=1))
+    if not np.isnan(rows.sum()):
+        # Twice as quick as `np.median`, which looks for NaN again.
+        middle = (rows.shape[1] - 1) // 2, rows.shape[1] // 2
+        ordered = np.partition(rows, middle, axis=1)
+        return np.asarray((ordered[:, middle[0]] + ordered[:, middle[1]]) / 2)
     known = ~np.isnan(rows).all(axis=1)
     medians = np.full(len(rows), np.nan)
     medians[known] = np.nanmedian(rows[known], axis=1)

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Float32s, Floats, Int64s
+from kinetoscope.algorithms.arrays import Float32s, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, union
 from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.history.noise import cleaned
@@ -105,108 +106,160 @@ def rank_series(frame: pl.DataFrame, marks: pl.DataFrame, block: int) -> RankSer
     rank, first, span = int(frame["rank"][0]), int(step.min()), int(step.max() - step.min()) + 1
     if span > MOST_MISSING * len(step) + 1000 or first < 0:
         raise BrokenTraceError(f"rank {rank} has steps from {first} to {step.max()}, but only {len(step)} of them")
-    same = np.concatenate([[False], attempt[1:] == attempt[:-1]])
-    pause = np.maximum(np.concatenate([[0], start[1:] - end[:-1]]), 0)
-    gap = np.where(same, pause, 0)
-    time = np.maximum(end - start, 0) + gap
-    last = _is_last(step, first, span)
-    rows = np.flatnonzero(last)
-    places = step[rows] - first
-    explained = _explained(Intervals(end[rows] - time[rows], end[rows]), marks)
+    pause = np.maximum(start[1:] - end[:-1], 0)
+    same = attempt[1:] == attempt[:-1]
+    gap = np.zeros(len(step), np.int64)
+    gap[1:] = np.where(same, pause, 0)
+    every = np.maximum(end - start, 0) + gap
+    restart = int(pause[~same].sum())
 
-    dense = _dense(time[rows], places, span)
-    clean = cleaned(dense)
-    parts = _parts(frame, rows, gap[rows], time[rows])
-    above = np.maximum(dense - clean.level, 0)[places]
-    explained *= np.minimum(1, above / np.maximum(explained.sum(axis=1), 1))[:, None]
+    rows = _last_rows(step, first, span)
+    time, places = every[rows], step[rows] - first
+    blocks = _Blocks.of(places, first, block)
+    clean = cleaned(_dense(time, places, span))
+    level = clean.level[places]
+    windows = Intervals(end[rows] - time, end[rows])
+    touched, explained = _explained(windows, time - level, marks)
+
     # What a mark explains may come as often as it likes.
-    has_mark = explained.sum(axis=1) >= _EXPLAINED * above
-    rows_of_spikes = np.flatnonzero(clean.spike[places] | (clean.high[places] & has_mark))
-    spikes = _spikes(rows_of_spikes, above, step[rows], explained, parts)
-
-    begin = first // block
-    pad, count = first - begin * block, (first + span - 1) // block - begin + 1
-    at = (places + pad) // block
-    steps = np.bincount(at, minlength=count)
-    rest = time[rows] - explained.sum(axis=1)
-    rest[rows_of_spikes] -= spikes.left
+    spike = clean.spike[places]
+    by_mark = explained.sum(axis=1)
+    spike[touched] |= clean.high[places[touched]] & (by_mark >= _EXPLAINED * (time - level)[touched])
+    parts = _parts(frame, rows, gap[rows], time)
+    marked = np.zeros((len(time), len(EXPLAINING))) if len(touched) else None
+    if marked is not None:
+        marked[touched] = explained
+    spikes = _spikes(np.flatnonzero(spike), time - level, step[rows], marked, parts)
+    rest = time.astype(np.float64)
+    rest[touched] -= by_mark
+    rest[spike] -= spikes.left
     return RankSeries(
         rank=rank,
         first=first,
-        times=dense.astype(np.float32),
-        first_block=begin,
-        means=_mean(at, count, clean.clipped[places], steps),
-        steps=steps,
-        clean=np.asarray(np.bincount(at, rest, count), np.float64),
-        parts=np.stack([_mean(at, count, each, steps) for each in parts]).astype(np.float32),
-        memory=np.stack([_least(at, count, _floats(frame, name)[rows]) for name in MEMORY]).astype(np.float32),
+        times=_dense(time, places, span).astype(np.float32),
+        first_block=first // block,
+        means=blocks.mean(clean.clipped[places]),
+        steps=blocks.count,
+        clean=blocks.total(rest),
+        parts=np.stack([blocks.mean(each) for each in parts]).astype(np.float32),
+        memory=np.stack([blocks.least(_known(frame[name], rows)) for name in MEMORY]).astype(np.float32),
         spikes=spikes,
         explained=dict(zip(EXPLAINING, explained.sum(axis=0).tolist(), strict=True)),
-        restart=int(pause[~same].sum()),
-        repeated=int(time[~last].sum()),
-        whole=int(time.sum() + pause[~same].sum()),
+        restart=restart,
+        repeated=int(every.sum() - time.sum()),
+        whole=int(every.sum()) + restart,
     )
 
 
-def _is_last(step: Int64s, first: int, span: int) -> Bools:
-    """The rows that are the last ones of their step."""
-    if len(step) < 2 or bool((step[1:] > step[:-1]).all()):
-        return np.ones(len(step), np.bool_)
-    row = np.zeros(span, np.int64)
-    np.maximum.at(row, step - first, np.arange(len(step)))
-    return np.asarray(row[step - first] == np.arange(len(step)))
+@dataclass(frozen=True)
+class _Blocks:
+    """Rows by block.
+
+    Attributes:
+        bounds: int64 [blocks], the first row of each.
+        count: int64 [blocks], how many rows each has.
+    """
+
+    bounds: Int64s
+    count: Int64s
+
+    @classmethod
+    def of(cls, places: Int64s, first: int, block: int) -> _Blocks:
+        """The blocks of rows whose steps are `places` after the first one, in order."""
+        pad = first % block
+        edges = np.arange((int(places[-1]) + pad) // block + 2) * block - pad
+        bounds = np.searchsorted(places, edges)
+        return cls(bounds[:-1], np.diff(bounds))
+
+    def total(self, values: NDArray[Any]) -> Floats:
+        """The sum of each block, 0 of one without rows."""
+        return np.where(self.count > 0, np.add.reduceat(values, self.bounds), 0).astype(np.float64)
+
+    def mean(self, values: NDArray[Any] | None) -> Floats:
+        """The mean of each block; NaN of one without known values."""
+        if values is None:
+            return np.full(len(self.count), np.nan)
+        count = self.count
+        if values.dtype == np.float64 and np.isnan(values[-1] + values.sum()):
+            count = self.total(~np.isnan(values)).astype(np.int64)
+            values = np.nan_to_num(values)
+        return np.where(count > 0, self.total(values) / np.maximum(count, 1), np.nan)
+
+    def least(self, values: NDArray[Any] | None) -> Floats:
+        """The least value of each block; NaN of one without known values."""
+        if values is None:
+            return np.full(len(self.count), np.nan)
+        return np.where(self.count > 0, np.fmin.reduceat(values, self.bounds), np.nan)
+
+
+def _last_rows(step: Int64s, first: int, span: int) -> Int64s | slice:
+    """The last row of each step, in order of steps."""
+    if len(step) == span and bool((step[1:] > step[:-1]).all()):
+        return slice(None)
+    row = np.full(span, -1)
+    row[step - first] = np.arange(len(step))
+    return row[row >= 0]
 
 
 def _dense(values: Int64s, places: Int64s, span: int) -> Floats:
     if len(values) == span:
-        return np.asarray(values[np.argsort(places)] if (np.diff(places) < 0).any() else values, np.float64)
+        return values.astype(np.float64)
     dense = np.full(span, np.nan)
     dense[places] = values
     return dense
 
 
-def _explained(windows: Intervals, marks: pl.DataFrame) -> Floats:
-    """How much of each window marks of each kind cover, each instant once: float64 [windows, EXPLAINING]."""
-    covered = np.zeros((len(windows.start), len(EXPLAINING)))
+def _explained(windows: Intervals, above: Floats, marks: pl.DataFrame) -> tuple[Int64s, Floats]:
+    """The windows with marks, and how much of what they are above marks of each kind explain, each instant once.
+
+    Returns:
+        Indices of windows, and float64 [these, EXPLAINING].
+    """
     marks = marks.filter(pl.col("kind").is_in(EXPLAINING), pl.col("end") > pl.col("start"))
-    if not marks.height or not len(windows.start):
-        return covered
     low = np.searchsorted(windows.end, marks["start"].to_numpy(), side="right")
     high = np.searchsorted(windows.end, marks["end"].to_numpy(), side="left") + 1
     edges = np.zeros(len(windows.end) + 2, np.int64)
     np.add.at(edges, low, 1)
     np.add.at(edges, np.minimum(np.maximum(high, low), len(windows.end) + 1), -1)
     touched = np.flatnonzero(np.cumsum(edges)[: len(windows.end)] > 0)
+    if not len(touched):
+        return touched, np.zeros((0, len(EXPLAINING)))
     kinds = [marks.filter(kind=kind) for kind in EXPLAINING]
     unions = [union(each["start"].to_numpy(), each["end"].to_numpy()) for each in kinds]
-    some = Intervals(windows.start[touched], windows.end[touched])
-    covered[touched] = exclusive(some, unions)[:, :-1]
-    return covered
+    covered = exclusive(Intervals(windows.start[touched], windows.end[touched]), unions)[:, :-1].astype(np.float64)
+    covered *= np.clip(above[touched] / np.maximum(covered.sum(axis=1), 1), 0, 1)[:, None]
+    return touched, covered
 
 
-def _parts(frame: pl.DataFrame, rows: Int64s, gap: Int64s, time: Int64s) -> list[Floats]:
-    """Each of MEASURED by step, ns; NaN where it is not known."""
-    known = {name: _floats(frame, name)[rows] for name in MEASURED if name not in ("gap", "rest")}
-    rest = (time - gap).astype(np.float64)
+def _parts(frame: pl.DataFrame, rows: Int64s | slice, gap: Int64s, time: Int64s) -> list[NDArray[Any] | None]:
+    """Each of MEASURED by step, ns; NaN where it is not known, None where it nowhere is."""
+    known = {name: _known(frame[name], rows) for name in MEASURED if name not in ("gap", "rest")}
+    rest: NDArray[Any] = time - gap
     for name in PARTS:
-        if name in known:
-            rest -= np.nan_to_num(known[name])
-    known |= {"gap": gap.astype(np.float64), "rest": np.maximum(rest, 0)}
+        if (part := known.get(name)) is not None:
+            rest = rest - (np.nan_to_num(part) if part.dtype == np.float64 else part)
+    known |= {"gap": gap, "rest": np.maximum(rest, 0)}
     return [known[name] for name in MEASURED]
 
 
-def _floats(frame: pl.DataFrame, name: str) -> Floats:
-    return frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+def _known(column: pl.Series, rows: Int64s | slice) -> NDArray[Any] | None:
+    """The values of a column, NaN where there is none; None if there nowhere is."""
+    if column.null_count() == len(column):
+        return None
+    return column.to_numpy()[rows]
 
 
-def _spikes(rows: Int64s, above: Floats, step: Int64s, explained: Floats, parts: list[Floats]) -> Spikes:
+def _spikes(
+    rows: Int64s, above: Floats, step: Int64s, explained: Floats | None, parts: list[NDArray[Any] | None]
+) -> Spikes:
     """The spikes, which are some of the rows, and what marks and parts make up half of each and more."""
     excess = above[rows]
     near = np.clip(rows[:, None] + np.arange(-_NEAR, _NEAR + 1), 0, max(len(step) - 1, 0))
-    grown = np.stack([each[rows] - np.median(each[near], axis=1) for each in parts[: len(PARTS)]], axis=1)
-    grown = np.nan_to_num(grown)
+    none = np.zeros(len(rows))
+    some = [none if each is None else each[rows] - np.median(each[near], axis=1) for each in parts[: len(PARTS)]]
+    grown = np.nan_to_num(np.stack(some, axis=1))
     has_part = grown.max(axis=1) >= _EXPLAINED * excess
-    mark = explained[rows]
+    mark = np.zeros((len(rows), len(EXPLAINING))) if explained is None else explained[rows]
     has_mark = mark.sum(axis=1) >= _EXPLAINED * excess
     return Spikes(
         step[rows],
@@ -215,23 +268,6 @@ def _spikes(rows: Int64s, above: Floats, step: Int64s, explained: Floats, parts:
         [EXPLAINING[kind] if known else "" for kind, known in zip(mark.argmax(axis=1), has_mark, strict=True)],
         [PARTS[part] if known else "" for part, known in zip(grown.argmax(axis=1), has_part, strict=True)],
     )
-
-
-def _mean(at: Int64s, count: int, values: Floats, steps: Int64s) -> Floats:
-    known = ~np.isnan(values)
-    if not known.any():
-        return np.full(count, np.nan)
-    number = steps if known.all() else np.bincount(at[known], minlength=count)
-    total = np.bincount(at[known], values[known], count)
-    return np.asarray(np.where(number > 0, total / np.maximum(number, 1), np.nan))
-
-
-def _least(at: Int64s, count: int, values: Floats) -> Floats:
-    least = np.full(count, np.inf)
-    known = ~np.isnan(values)
-    if known.any():
-        np.minimum.at(least, at[known], values[known])
-    return np.asarray(np.where(np.isinf(least), np.nan, least))
 
 
 def of_rank(frames: Iterable[pl.DataFrame]) -> Iterable[tuple[Any, pl.DataFrame]]:

@@ -23,6 +23,9 @@ from kinetoscope.model.history.tables import SPIKES
 MIN_PERIODS: Final = 4
 """Regular distances between spikes from which on they are a period."""
 
+MAX_EXAMINED: Final = 8
+"""Ranks, those with most spikes, in which a period is looked for."""
+
 _NEXT: Final = 6
 """How many spikes later the next one of the same kind may be."""
 
@@ -34,6 +37,10 @@ _MEMBERS: Final = 0.6
 
 _MANY: Final = 2000
 """Spikes of which only the distances to the next ones are tried."""
+
+_BIN: Final = math.log(1.03)
+_MAX_TRIED: Final = 12
+"""Distances are counted by their logarithm, and the most frequent ones tried."""
 
 _LEAST_PERIOD: Final = 5
 """Steps: what comes more often is how steps are."""
@@ -113,9 +120,14 @@ def _periods(group: pl.DataFrame) -> list[tuple[Period | None, pl.DataFrame]]:
     ranks = group["row"].n_unique()
     shared = group.height / group["step"].n_unique() > max(ranks / 2, 1)
     series = [group.unique("step", keep="first")] if shared else group.partition_by("row")
-    regular = [each for each in map(_regular, series) if each is not None]
+    series = sorted(series, key=len, reverse=True)
+    examined = [_regular(each) for each in series[:MAX_EXAMINED]]
+    regular = [each for each in examined if each is not None]
     if not regular:
         return [(None, group)]
+    if len(regular) > len(examined) / 2:
+        # So many ranks speak for the others.
+        regular += [(each["step"].to_numpy(), regular[0][1]) for each in series[MAX_EXAMINED:]]
     steps = np.concatenate([steps for steps, _ in regular])
     both = group["step"].is_in(pl.Series(np.unique(steps)))
     middle = float(np.median([each.steps for _, each in regular]))
@@ -154,7 +166,7 @@ def period_of(steps: Int64s, chance: float = MAX_CHANCE) -> Period | None:
         return None
     apart = [steps[each:] - steps[:-each] for each in range(1, min(_NEXT, count - 1) + 1)]
     distances = np.concatenate(apart if count <= _MANY else apart[:1])
-    tried = _spaced(np.unique(distances[distances >= _LEAST_PERIOD]))
+    tried = _frequent(distances)
     rate = count / (steps[-1] - steps[0] + 1)
     needed = math.log(max(len(tried), 1) * len(_LONGEST) * 2 * len(_JITTERS) / chance)
     best: tuple[float, int, int, Bools] | None = None
@@ -200,13 +212,14 @@ def _exact(steps: Int64s, distance: int, jitter: int, follows: Bools) -> Period 
     return Period(middle, (high_gap - low_gap) / middle, members)
 
 
-def _spaced(distances: Int64s) -> Int64s:
-    """Distances to try: those that lie within a jitter of each other need only one."""
-    chosen: list[int] = []
-    for each in distances.tolist():
-        if not chosen or each > chosen[-1] * (1 + _JITTERS[0] / 2):
-            chosen.append(each)
-    return np.array(chosen, np.int64)
+def _frequent(distances: Int64s) -> Int64s:
+    """The distances to try: the middle one of those that are about the same, if they are many, or many for their size."""
+    distances = np.sort(distances[distances >= _LEAST_PERIOD])
+    _, first, count = np.unique(np.floor(np.log(distances) / _BIN), return_index=True, return_counts=True)
+    middle = distances[first + count // 2]
+    # Accidents are at all distances, so more of them are about as far apart as a long one.
+    best = np.argsort(-count, kind="stable")[:_MAX_TRIED], np.argsort(-count / middle, kind="stable")[:_MAX_TRIED]
+    return middle[np.unique(np.concatenate(best))]
 
 
 def _group(
