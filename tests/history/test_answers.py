@@ -123,7 +123,7 @@ def answers_of(*frames: pl.DataFrame) -> History:
 
 
 def test_the_interval_of_a_shift_holds_its_step() -> None:
-    noise = Noise(0.05, 0, 0.01, outliers=0)
+    noise = Noise(0.03, 0, 0.01, outliers=0)
     held = 0
     for seed in range(20):
         (change, *_) = answers(run(Planted("shift", 1000, None, "forward", 0.05), noise=noise), seed).changes

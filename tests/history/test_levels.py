@@ -27,21 +27,21 @@ def test_a_shift_does_not_make_a_series_noisy() -> None:
 def test_two_shifts_that_cancel_out_are_two() -> None:
     values = np.random.default_rng(1).normal(100, 1, 1000)
     values[400:430] += 5
-    found = fit(values, limits_of(100, 1, 10, 1, 0.01))
+    found = fit(values, limits_of(100, 1, 10, 1000, 1, 0.01))
     assert [abs(place - true) <= 1 for place, true in zip(found.shifts, (400, 430), strict=True)] == [True, True]
     assert found.slope == 0
 
 
 def test_a_ramp_is_a_slope_and_no_stairs() -> None:
     values = np.random.default_rng(2).normal(100, 1, 1000) + np.linspace(0, 20, 1000)
-    found = fit(values, limits_of(100, 1, 10, 1, 0.01))
+    found = fit(values, limits_of(100, 1, 10, 1000, 1, 0.01))
     assert found.shifts == ()
     assert found.slope * 1000 == pytest.approx(20, rel=0.05)
 
 
 def test_a_shift_within_a_ramp_is_both() -> None:
     values = np.random.default_rng(3).normal(100, 1, 1000) + np.linspace(0, 20, 1000) + 15 * (np.arange(1000) >= 600)
-    found = fit(values, limits_of(100, 1, 10, 1, 0.01))
+    found = fit(values, limits_of(100, 1, 10, 1000, 1, 0.01))
     assert [abs(place - 600) <= 2 for place in found.shifts] == [True]
     assert found.slope * 1000 == pytest.approx(20, rel=0.2)
 

@@ -28,6 +28,9 @@ SHORTEST_BLOCKS: Final = 12
 MIN_SCORE: Final = 6.0
 """Standard errors of a shift or a slope at least, of one series; of more series more."""
 
+_UNSURE_BLOCKS: Final = 25
+"""Blocks of a run of which twice the evidence is needed."""
+
 _PIECES: Final = 16
 """Pieces of a series between which a slope is looked for; it has more blocks than that if it has a shift."""
 
@@ -71,18 +74,20 @@ class Limits:
     blocks: int = SHORTEST_BLOCKS
 
 
-def limits_of(level: float, deviation: float, block: int, series: int, share: float) -> Limits:
+def limits_of(level: float, deviation: float, block: int, blocks: int, series: int, share: float) -> Limits:
     """The limits for a series of blocks of so many steps, one of `series` that are looked at.
 
     Args:
         level: its middle.
         deviation: of a block by chance.
         block: steps of a block.
+        blocks: how many there are.
         series: how many are looked at together: more of them have more accidents.
         share: of the level, that a change is at least.
     """
     spread = deviation * math.sqrt(block / BATCH)
-    score = MIN_SCORE + math.sqrt(2 * math.log(max(series, 1))) / 2
+    # Of a handful of blocks little is known of how alike neighbours are.
+    score = (MIN_SCORE + math.sqrt(2 * math.log(max(series, 1))) / 2) * (1 + _UNSURE_BLOCKS / max(blocks, 1))
     return Limits(max(deviation, 1e-9 * abs(level), 1e-9), score, max(share * abs(level), MIN_SPREADS * spread))
 
 

@@ -37,8 +37,11 @@ USUAL: Final = 0.95
 SPIKE_TIMES: Final = 1.5
 """Times what the usual ones are above the level that a spike is above it at least."""
 
-_MIN_BATCHES: Final = 16
+_MIN_BATCHES: Final = 12
 """Batches of which a deviation is taken at least."""
+
+_MANY_BATCHES: Final = 60
+"""Batches from which on more than the middle of their differences counts."""
 
 
 class Cleaned(NamedTuple):
@@ -141,7 +144,12 @@ def deviations(blocks: Floats) -> Floats:
         if not change.size:
             return np.zeros(len(blocks))
         off = np.abs(change - np.median(change, axis=1, keepdims=True))
-        variances.append((SIGMA_PER_MAD * np.median(off, axis=1)) ** 2 / 2 * size)
+        spread = SIGMA_PER_MAD * np.median(off, axis=1, keepdims=True)
+        square = spread[:, 0] ** 2
+        if change.shape[1] >= _MANY_BATCHES:
+            # Of so many differences the tails count, too, and a change of the level is one of them.
+            square = np.maximum(square, (np.minimum(off, CLIP * spread) ** 2).mean(axis=1))
+        variances.append(square / 2 * size)
         size *= 2
     each = np.stack(variances)
     greatest = each.max(axis=0)

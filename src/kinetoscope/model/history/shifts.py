@@ -82,7 +82,7 @@ def shifts_of(run: RunSeries) -> list[Shift]:
         return []
     every = np.ones(len(run.ranks), np.bool_)
     deviation = float(deviations(run.common[None, :])[0])
-    limits = limits_of(float(np.median(run.common)), deviation, run.block, len(run.ranks), MIN_SHARE)
+    limits = limits_of(float(np.median(run.common)), deviation, run.block, len(run.common), len(run.ranks), MIN_SHARE)
     found = fit(run.common, limits)
     shifts = [_on(run, shift) for shift in _lasting(run, _as_shifts(found, run.common, limits, every))]
     if len(run.ranks) > 1:
@@ -134,9 +134,9 @@ def _of_single_ranks(run: RunSeries) -> Iterator[Shift]:
     # A rank that happens to look quiet is as noisy as the one in the middle.
     deviation = np.maximum(deviation, np.median(deviation))
     level = float(np.median(run.common))
-    score = limits_of(level, 0.0, run.block, len(run.ranks), MIN_SHARE).score
+    score = limits_of(level, 0.0, run.block, len(run.common), len(run.ranks), MIN_SHARE).score
     for row in np.flatnonzero(suspects(apart, deviation, min(score, MIN_SCORE))).tolist():
-        limits = limits_of(level, float(deviation[row]), run.block, len(run.ranks), MIN_SHARE)
+        limits = limits_of(level, float(deviation[row]), run.block, len(run.common), len(run.ranks), MIN_SHARE)
         rows = np.arange(len(run.ranks)) == row
         for shift in _lasting(run, _as_shifts(fit(apart[row], limits), apart[row], limits, rows)):
             own = _on(run, shift)
@@ -175,6 +175,9 @@ def _on(run: RunSeries, shift: Shift) -> Shift:
     middle = float(np.median(before[rows]))
     if shift.is_drift:
         middle = float(np.median(run.means[rows])) - size / 2
+    if min(middle, middle + size) <= 0:
+        # A line through levels that are far apart is none.
+        return _replaced(shift, rows & False, 0.0, 0.0)
     return _replaced(shift, rows, middle, middle + size)
 
 

@@ -42,8 +42,10 @@ _BIN: Final = math.log(1.03)
 _MAX_TRIED: Final = 12
 """Distances are counted by their logarithm, and the most frequent ones tried."""
 
-_LEAST_PERIOD: Final = 5
+_LEAST_PERIOD: Final = 20
 """Steps: what comes more often is how steps are."""
+
+_LEAST_PERIOD_OF_MARKS: Final = 5
 
 _LONGEST: Final = (1.0, 0.5, 0.25, 0.1, 0.04)
 """Shares of the spikes, the longest ones, that are looked at: accidents of all sizes may lie between them."""
@@ -147,15 +149,17 @@ def _regular(group: pl.DataFrame) -> tuple[Int64s, Period] | None:
     # Of steps that follow each other only the first: a slow stretch is one thing.
     onset = np.concatenate([[True], np.diff(steps) > 2]) if len(steps) else np.zeros(0, np.bool_)
     steps, lost = steps[onset], lost[onset]
-    chance = _MAX_CHANCE_OF_MARKS if ordered["cause"].first() else MAX_CHANCE
+    limits = (MAX_CHANCE, _LEAST_PERIOD)
+    if ordered["cause"].first():
+        limits = (_MAX_CHANCE_OF_MARKS, _LEAST_PERIOD_OF_MARKS)
     for share in _LONGEST:
         some = lost >= np.quantile(lost, 1 - share)
-        if (period := period_of(steps[some], chance)) is not None:
+        if (period := period_of(steps[some], *limits)) is not None:
             return steps[some][period.members], period
     return None
 
 
-def period_of(steps: Int64s, chance: float = MAX_CHANCE) -> Period | None:
+def period_of(steps: Int64s, chance: float = MAX_CHANCE, least: int = _LEAST_PERIOD) -> Period | None:
     """The period of spikes, whose steps are in order: of all distances to the next ones the one that most share.
 
     A period may jitter, and other spikes may lie between. By chance a spike has another one at a distance, too, the
@@ -166,7 +170,7 @@ def period_of(steps: Int64s, chance: float = MAX_CHANCE) -> Period | None:
         return None
     apart = [steps[each:] - steps[:-each] for each in range(1, min(_NEXT, count - 1) + 1)]
     distances = np.concatenate(apart if count <= _MANY else apart[:1])
-    tried = _frequent(distances)
+    tried = _frequent(distances[distances >= least])
     rate = count / (steps[-1] - steps[0] + 1)
     needed = math.log(max(len(tried), 1) * len(_LONGEST) * 2 * len(_JITTERS) / chance)
     best: tuple[float, int, int, Bools] | None = None
@@ -213,13 +217,13 @@ def _exact(steps: Int64s, distance: int, jitter: int, follows: Bools) -> Period 
 
 
 def _frequent(distances: Int64s) -> Int64s:
-    """The distances to try: the middle one of those that are about the same, if they are many, or many for their size."""
-    distances = np.sort(distances[distances >= _LEAST_PERIOD])
+    """The distances to try: of those that are about the same the middle one, if they are many, also for their size."""
+    distances = np.sort(distances)
     _, first, count = np.unique(np.floor(np.log(distances) / _BIN), return_index=True, return_counts=True)
     middle = distances[first + count // 2]
     # Accidents are at all distances, so more of them are about as far apart as a long one.
     best = np.argsort(-count, kind="stable")[:_MAX_TRIED], np.argsort(-count / middle, kind="stable")[:_MAX_TRIED]
-    return middle[np.unique(np.concatenate(best))]
+    return np.asarray(middle[np.unique(np.concatenate(best))])
 
 
 def _group(
