@@ -153,9 +153,9 @@ def deviations(blocks: Floats) -> Floats:
         size *= 2
     each = np.stack(variances)
     greatest = each.max(axis=0)
-    if len(each) > 2:
+    if len(each) > 3:
         with np.errstate(invalid="ignore", divide="ignore"):
-            growth = np.nan_to_num(np.sqrt(each[-1] / each[-3]), nan=1.0, posinf=1.0)
+            growth = np.nan_to_num(np.sqrt(each[-2:] / each[-4:-2]), nan=1.0, posinf=1.0).min(axis=0)
         more = np.clip(growth - 1, 0, 2)
         greatest = np.maximum(greatest, each[-1] * (1 + 0.8 * more + 0.5 * more**3))
     return np.asarray(np.sqrt(greatest))
