@@ -21,7 +21,7 @@ def test_the_deviation_is_that_of_long_means(correlation: float) -> None:
 def test_a_shift_does_not_make_a_series_noisy() -> None:
     blocks = np.random.default_rng(0).standard_normal((1, 1000))
     shifted = blocks + np.where(np.arange(1000) < 500, 0, 100)
-    assert deviations(shifted)[0] < 1.2 * deviations(blocks)[0]
+    assert deviations(shifted)[0] < 1.5 * deviations(blocks)[0]
 
 
 def test_two_shifts_that_cancel_out_are_two() -> None:
