@@ -215,17 +215,18 @@ def _explained(windows: Intervals, above: Floats, marks: pl.DataFrame) -> tuple[
     Returns:
         Indices of windows, and float64 [these, EXPLAINING].
     """
-    marks = marks.filter(pl.col("kind").is_in(EXPLAINING), pl.col("end") > pl.col("start"))
-    low = np.searchsorted(windows.end, marks["start"].to_numpy(), side="right")
-    high = np.searchsorted(windows.end, marks["end"].to_numpy(), side="left") + 1
+    kind = marks["kind"].cast(pl.Enum(EXPLAINING), strict=False).to_physical().fill_null(len(EXPLAINING)).to_numpy()
+    start, end = marks["start"].to_numpy(), marks["end"].to_numpy()
+    counts = (kind < len(EXPLAINING)) & (end > start)
+    low = np.searchsorted(windows.end, start[counts], side="right")
+    high = np.searchsorted(windows.end, end[counts], side="left") + 1
     edges = np.zeros(len(windows.end) + 2, np.int64)
     np.add.at(edges, low, 1)
     np.add.at(edges, np.minimum(np.maximum(high, low), len(windows.end) + 1), -1)
     touched = np.flatnonzero(np.cumsum(edges)[: len(windows.end)] > 0)
     if not len(touched):
         return touched, np.zeros((0, len(EXPLAINING)))
-    kinds = [marks.filter(kind=kind) for kind in EXPLAINING]
-    unions = [union(each["start"].to_numpy(), each["end"].to_numpy()) for each in kinds]
+    unions = [union(start[kind == each], end[kind == each]) for each in range(len(EXPLAINING))]
     covered = exclusive(Intervals(windows.start[touched], windows.end[touched]), unions)[:, :-1].astype(np.float64)
     covered *= np.clip(above[touched] / np.maximum(covered.sum(axis=1), 1), 0, 1)[:, None]
     return touched, covered

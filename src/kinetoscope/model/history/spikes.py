@@ -209,7 +209,7 @@ def _exact(steps: Int64s, distance: int, jitter: int, follows: Bools) -> Period 
     gaps = (steps[np.minimum(target, len(steps) - 1)] - steps)[follows]
     members = follows.copy()
     members[target[follows]] = True
-    if members.mean() < _MEMBERS and members.sum() < 3 * MIN_PERIODS:
+    if members.mean() < _MEMBERS:
         return None
     middle = float(np.median(gaps))
     low_gap, high_gap = np.quantile(gaps, (0.25, 0.75)).tolist()
