@@ -38,6 +38,9 @@ _MEMBERS: Final = 0.6
 _MANY: Final = 2000
 """Spikes of which only the distances to the next ones are tried."""
 
+_AROUND: Final = (0.55, 0.85, 1.15, 1.45)
+"""Times a period: distances at which accidents are as frequent as at the period."""
+
 _BIN: Final = math.log(1.03)
 _MAX_TRIED: Final = 12
 """Distances are counted by their logarithm, and the most frequent ones tried."""
@@ -178,7 +181,7 @@ def period_of(steps: Int64s, chance: float = MAX_CHANCE, least: int = _LEAST_PER
         jitter = max(round(share * distance), 1)
         low, high = (np.searchsorted(steps, steps + distance + off) for off in (-jitter, jitter + 1))
         possible = int((steps + distance - jitter <= steps[-1]).sum())
-        by_chance = -math.expm1(-rate * (2 * jitter + 1))
+        by_chance = -math.expm1(-max(rate, _rate_around(steps, distance)) * (2 * jitter + 1))
         follows = high > low
         # That none lies between is a second accident, which counts where it holds for many.
         is_next = follows & (low == np.arange(count) + 1)
@@ -190,6 +193,14 @@ def period_of(steps: Int64s, chance: float = MAX_CHANCE, least: int = _LEAST_PER
         return None
     _, distance, jitter, follows = best
     return _exact(steps, distance, jitter, follows)
+
+
+def _rate_around(steps: Int64s, distance: int) -> float:
+    """Spikes per step at distances that are near, but not near enough: where spikes come in bursts there are more."""
+    edges = [round(share * distance) for share in _AROUND]
+    low, middle, far, high = (np.searchsorted(steps, steps + edge) for edge in edges)
+    number = float((middle - low + high - far).sum()) / len(steps)
+    return number / max(edges[1] - edges[0] + edges[3] - edges[2], 1)
 
 
 def _against_chance(number: int, possible: int, chance: float) -> float:
