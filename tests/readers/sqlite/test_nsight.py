@@ -346,6 +346,23 @@ def test_damaged_files_are_read_or_refused_in_one_line(tmp_path: Path, seed: int
     assert "\n" not in said
 
 
+def test_what_the_program_does_not_record_is_said_once_and_no_option_of_torch_is_named(tmp_path: Path) -> None:
+    file = drawn(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_KERNEL=[kernel(9, 100, 150)],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[(10, 20, thread(9), 1, 3)],
+        NVTX_EVENTS=[(5, 30, 59, "aten::mm, op_id = 1", None, thread(9), 0)],
+    )
+    job = kinetoscope.read(file)
+    health = job.trace().health
+    assert [each.code for each in health if each.code in ("NO_TENSORS", "NO_SHAPES", "NO_STACKS", "NO_MEMORY")] == [
+        "NO_TENSORS"
+    ]
+    advice = kinetoscope.advise(job)
+    written = "\n".join([*map(str, health), *(f"{each.message} {each.change}" for each in advice.findings)])
+    assert not any(word in written for word in ("prof.step", "record_shapes", "with_stack", "profile_memory"))
+
+
 # --- real ones
 
 
