@@ -23,7 +23,8 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
     What it checks. Whether there is device work where there is a device, operators where there are calls of the
     runtime, and shapes of inputs. If devices are idle a tenth of the time or more, also memory and Python stacks, so
     that a larger batch and source lines would help: not of a server, which stacks slow and whose cache fills the memory
-    on purpose, nor of a capture of graphs. Of what another profiler recorded, the notes of its reader say it. No option brings back device work that the recorder or a damaged file lost.
+    on purpose, nor of a capture of graphs. No option brings back device work that the recorder or a damaged file lost.
+    What another profiler does not record of torch is said by a note, and not here.
 
     Why it matters. Rules need data. Without shapes, operators of one name look alike, and there are no FLOPs;
     without memory events it is unknown whether a larger batch fits; without stacks findings have no source line. Stacks

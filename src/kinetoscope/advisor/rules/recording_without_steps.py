@@ -22,6 +22,11 @@ _LIMITS: Final = {
 }
 """Options of `kinetoscope record` that move the limit at which a window ended, by words of its reason."""
 
+_RANGES: Final = """+ torch.cuda.nvtx.range_push("step")  # in each iteration; then --steps-by step
++ ...
++ torch.cuda.nvtx.range_pop()"""
+"""How steps are marked for a profiler of devices."""
+
 _ARGUMENTS: Final = {
     "MB of memory": "max_memory=4_000_000_000",
     "more than": "max_events=0",
@@ -78,9 +83,7 @@ def _change(rank: RankView) -> str:
         if raised:
             return f"- with kinetoscope.profile(...) as prof:\n+ with kinetoscope.profile(..., {raised[0]}) as prof:"
     if of_other_program(rank.trace):
-        return '+ torch.cuda.nvtx.range_push("step")  # in each iteration; then --steps-by step\n+ ...\n' + (
-            "+ torch.cuda.nvtx.range_pop()"
-        )
+        return _RANGES
     if rank.scope.steps.origin == "profiler":
         return "+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:  # more active steps"
     return wording(rank.program).steps
