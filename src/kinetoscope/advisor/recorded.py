@@ -84,8 +84,8 @@ def _lost_device_work(count: Quantity, *_: Quantity) -> Sentence:
 
 def _no_operators(count: Quantity, *_: Quantity) -> Sentence:
     return say(
-        "No operators were recorded, only {count} calls of the runtime and the device's work: ProfilerActivity.CPU was"
-        " not asked for.",
+        "No operators were recorded, only {count} calls of the runtime and the device's work; torch's profiler records"
+        " them with ProfilerActivity.CPU.",
         count=count,
     )
 

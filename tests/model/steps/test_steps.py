@@ -342,3 +342,12 @@ def test_the_python_calls_of_an_engine_are_steps_where_it_named_none(tmp_path: P
     proposed = found(tmp_path, *calls, drawn.python("vllm/v1/worker/gpu_model_runner.py(3): load_model", 400, 900))
     assert pairs(proposed.host) == [(0, 90), (100, 189), (200, 288)]
     assert proposed.note == "The 3 steps are the Python calls of vLLM's execute_model."
+
+
+def test_a_window_without_steps_has_the_work_whose_launch_is_missing(tmp_path: Path) -> None:
+    """Of a recording whose beginning was cut off, all that it has is in the window; no step is delayed by it."""
+    cut = drawn.kernel("copy", 10, 500, correlation=1)
+    own = (drawn.op("aten::mm", 0, 600), drawn.launch(520, 10, 2), drawn.kernel("gemm", 540, 20, correlation=2))
+    assert pairs(found(tmp_path, cut, *own).device) == [(0, 600)]
+    [delayed] = pairs(found(tmp_path, step(1, 0, 600), cut, *own).device)
+    assert delayed == (510, 600)

@@ -15,6 +15,7 @@ import kinetoscope
 from kinetoscope.cli import main
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.files import whole
 from kinetoscope.readers.files.stream import Text
 from kinetoscope.readers.json import kineto, merged
 from kinetoscope.reading import read
@@ -76,10 +77,10 @@ def test_a_part_is_stored_as_parquet(tmp_path: Path) -> None:
 
 
 def test_ranks_that_nobody_asks_for_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merged, "KEEP_SECONDS", 0.05)
+    monkeypatch.setattr(whole, "KEEP_SECONDS", 0.05)
     assert len(read(written(tmp_path)).trace(2)) == 17
     for _ in range(100):
-        if merged._whole.trace is None:
+        if merged._WHOLE.content is None:
             return
         time.sleep(0.02)
     raise AssertionError("it is kept for ever")
@@ -98,7 +99,7 @@ def test_the_file_is_read_once_for_all_ranks(tmp_path: Path, monkeypatch: pytest
     with ThreadPoolExecutor(4) as pool:
         assert sorted(map(len, pool.map(job.trace, job.ranks))) == [11, 14, 17, 20]
     assert reads == [""]
-    assert merged._whole.trace is None  # nothing is kept when every rank has its part
+    assert merged._WHOLE.content is None  # nothing is kept when every rank has its part
 
 
 def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:

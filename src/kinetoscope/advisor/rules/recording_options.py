@@ -10,7 +10,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.recording import recorded_options
+from kinetoscope.model.trace.recording import of_other_program, recorded_options
 from kinetoscope.views.sentences import say
 
 _IDLE: Final = 0.1
@@ -24,6 +24,7 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
     runtime, and shapes of inputs. If devices are idle a tenth of the time or more, also memory and Python stacks, so
     that a larger batch and source lines would help: not of a server, which stacks slow and whose cache fills the memory
     on purpose, nor of a capture of graphs. No option brings back device work that the recorder or a damaged file lost.
+    What another profiler does not record of torch is said by a note, and not here.
 
     Why it matters. Rules need data. Without shapes, operators of one name look alike, and there are no FLOPs;
     without memory events it is unknown whether a larger batch fits; without stacks findings have no source line. Stacks
@@ -32,7 +33,7 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
     What to do. Switch on the missing options in the next recording.
     """
     lacks = list(_lacks(rank))
-    if not lacks:
+    if not lacks or of_other_program(rank.trace):
         return
     missing, options = [f"no {what}" for what, _ in lacks], [option for _, option in lacks]
     yield Finding(

@@ -9,7 +9,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, joined, wording
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.trace.recording import recording
+from kinetoscope.model.trace.recording import of_other_program, recording
 from kinetoscope.views.sentences import say
 
 _MIN_STEPS: Final = 3
@@ -21,6 +21,11 @@ _LIMITS: Final = {
     "the longest before it": "--max-step 0",
 }
 """Options of `kinetoscope record` that move the limit at which a window ended, by words of its reason."""
+
+_RANGES: Final = """+ torch.cuda.nvtx.range_push("step")  # in each iteration; then --steps-by step
++ ...
++ torch.cuda.nvtx.range_pop()"""
+"""How steps are marked for a profiler of devices."""
 
 _ARGUMENTS: Final = {
     "MB of memory": "max_memory=4_000_000_000",
@@ -77,6 +82,8 @@ def _change(rank: RankView) -> str:
         raised = [option for words, option in _ARGUMENTS.items() if words in known.truncated]
         if raised:
             return f"- with kinetoscope.profile(...) as prof:\n+ with kinetoscope.profile(..., {raised[0]}) as prof:"
+    if of_other_program(rank.trace):
+        return _RANGES
     if rank.scope.steps.origin == "profiler":
         return "+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:  # more active steps"
     return wording(rank.program).steps

@@ -204,7 +204,9 @@ def _described(trace: Trace, steps_by: str | None, records: Records, *, of_host:
     is_gather = pl.col("kind").is_in(GATHERS) & (pl.col("elements_in") < MAX_ELEMENTS >> 20)
     frame = frame.with_columns(elements_out=pl.coalesce("elements_out", pl.when(is_gather).then(gathered)))
     frame = link_columns(trace, frame)
-    return frame.with_columns(bytes=size_of(pl.col("width"))).select(CALLS.names)
+    stated = records.integers(trace, "bytes")  # by NCCL itself, which says no type of elements
+    size = pl.coalesce(size_of(pl.col("width")), polars_columns.column(stated, (stated > 0) & (stated < MAX_ELEMENTS)))
+    return frame.with_columns(bytes=size).select(CALLS.names)
 
 
 def base_of(trace: Trace) -> int:

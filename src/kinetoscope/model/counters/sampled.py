@@ -21,7 +21,9 @@ from kinetoscope.model.trace.trace import Trace
 _MISSED_AFTER_INTERVALS: Final = 1.5
 """Intervals after which a sample that is missing is missed."""
 
-_UNIT: Final = re.compile(r"\(([^()]{1,12})\)\s*\Z")
+_UNIT: Final = re.compile(r"\(([^()]{1,12})\)\s*\Z|\[(?:Throughput |Ratio )?([^\[\]]{1,16})\]\s*\Z")
+"""The unit in the brackets behind a name: `Power Draw (W)`, or as Nsight writes it, `SMs Active [Throughput %]`."""
+
 _DEVICE: Final = re.compile(r"\A(?:GPU|Device|CUDA|HIP)\s*(\d{1,4})\b", re.IGNORECASE)
 _NS_PER_S: Final = 1e9
 
@@ -103,7 +105,7 @@ def counter_series(trace: Trace) -> tuple[SampledCounter, ...]:
 def _series(trace: Trace, key: list[int], time: Int64s, value: Floats) -> SampledCounter:
     track, name, inner = key
     said, more = trace.strings.label(name), trace.strings.label(inner)
-    title = said if not more or more == said else f"{said} · {more}"
+    title = " · ".join(dict.fromkeys(each for each in (said, more) if each))
     source = _text(trace.tracks.pids[track])
     device = _DEVICE.match(source)
     return of_samples(source, int(device[1]) if device else None, title, time, value)
@@ -129,7 +131,7 @@ def of_samples(source: str, device: int | None, name: str, time: Int64s, value: 
     late = np.append(distance > _MISSED_AFTER_INTERVALS * interval, False)
     end[late] = time[late] + interval
     unit = _UNIT.search(name)
-    return SampledCounter(source, device, name, unit[1] if unit else "", time, end, value, interval)
+    return SampledCounter(source, device, name, (unit[1] or unit[2]) if unit else "", time, end, value, interval)
 
 
 def _text(value: Any) -> str:

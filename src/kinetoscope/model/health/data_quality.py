@@ -202,8 +202,11 @@ def unlinked_work(trace: Trace) -> Iterator[Note]:
     message = (
         f"{count:,} of {pieces_of_work(len(work))} ({share_of_device_time(spent, work)}) have no recorded launch; "
     )
-    message += f"{early:,} of them run before all others of their stream, so they were launched before the recording "
-    message += "began. "
+    if not len(trace.rows(EventKind.RUNTIME)):
+        message += "no call of the runtime was recorded. "
+    elif early:
+        message += f"{early:,} of them run before all others of their stream, so they were launched before the "
+        message += "recording began. "
     message += f"{unknown:,} count to no operator."
     yield Note("UNLINKED_WORK", message, severity_of(spent, work), count)
 

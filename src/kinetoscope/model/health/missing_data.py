@@ -16,7 +16,7 @@ from kinetoscope.model.health.recording_kinds import recording_kinds
 from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.recording import recorded_options, recording
+from kinetoscope.model.trace.recording import of_other_program, recorded_options, recording
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note, Severity
@@ -83,7 +83,10 @@ def no_operators(trace: Trace) -> Iterator[Note]:
     count = next((each.count for each in recording_kinds(trace) if each.kind == "no operators"), 0)
     if count:
         message = f"No operator was recorded, only {number_of(count, 'call')} of the runtime and device work: nothing "
-        yield Note("NO_OPERATORS", message + "counts to an operator; record with ProfilerActivity.CPU, too.")
+        remedy = (
+            "have torch mark them as ranges" if of_other_program(trace) else "record with ProfilerActivity.CPU, too"
+        )
+        yield Note("NO_OPERATORS", f"{message}counts to an operator; {remedy}.")
 
 
 def no_steps(trace: Trace) -> Iterator[Note]:
@@ -91,7 +94,8 @@ def no_steps(trace: Trace) -> Iterator[Note]:
     every = steps(trace, None)
     if every.origin != "profiler":
         is_server = program_kind(trace) == "serving"  # its loop is the engine's, which calls no prof.step()
-        loop = "" if is_server else "Call prof.step() in the loop, or name an annotation with --steps-by."
+        call = "Push a range around each step" if of_other_program(trace) else "Call prof.step() in the loop"
+        loop = "" if is_server else f"{call}, or name an annotation with --steps-by."
         yield Note("NO_STEPS", f"{every.note} {loop or 'Other annotations are steps with --steps-by.'}")
 
 
@@ -125,7 +129,7 @@ def empty_step(trace: Trace) -> Iterator[Note]:
 def no_shapes(trace: Trace) -> Iterator[Note]:
     """Operators without shapes of inputs."""
     rows = trace.rows(EventKind.HOST_OP)
-    if len(rows) and "record_shapes" not in recorded_options(trace):
+    if len(rows) and "record_shapes" not in recorded_options(trace) and not of_other_program(trace):
         message = f"None of {len(rows):,} operators has the shapes of its inputs: no grouping by shape and no FLOPs; "
         yield Note("NO_SHAPES", message + "record with record_shapes=True.", "note", len(rows))
 
@@ -133,7 +137,7 @@ def no_shapes(trace: Trace) -> Iterator[Note]:
 def no_stacks(trace: Trace) -> Iterator[Note]:
     """A trace without Python calls and stacks of operators."""
     rows = trace.rows(EventKind.HOST_OP)
-    if len(rows) and "with_stack" not in recorded_options(trace):
+    if len(rows) and "with_stack" not in recorded_options(trace) and not of_other_program(trace):
         message = "No Python stacks were recorded: operators cannot be traced to source lines and modules; "
         yield Note("NO_STACKS", message + "record with with_stack=True, which costs time.", "note", len(rows))
 
@@ -143,6 +147,8 @@ def no_memory(trace: Trace) -> Iterator[Note]:
     rows = trace.rows(EventKind.MEMORY)
     if trace.source.files("snapshot") and not arguments.has(trace, "address", rows).any():
         return  # the snapshot has the answers
+    if of_other_program(trace) and not len(rows):
+        return
     if not len(rows):
         message = "No memory events were recorded: no memory curve, peak or growth; record with profile_memory=True."
         yield Note("NO_MEMORY", message)

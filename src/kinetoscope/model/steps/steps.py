@@ -76,7 +76,7 @@ def steps(trace: Trace, steps_by: str | None = None) -> Steps:
         numbered, origin, basis = propose_steps(trace, work)
         note = basis if note is None else note.reworded(f"{note} {basis}")
     number, host = numbered
-    return Steps(number, host, device_steps(trace, work, host), origin, note)
+    return Steps(number, host, device_steps(trace, work, host, marked=origin != "window"), origin, note)
 
 
 def after_warm_up(every: Steps) -> Int64s:
@@ -132,18 +132,19 @@ def step_of_work(trace: Trace, work: DeviceWork, every: Steps) -> Int64s:
     return step
 
 
-def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
+def device_steps(trace: Trace, work: DeviceWork, host: Intervals, *, marked: bool = True) -> Intervals:
     """The plugin's formula; see `Steps.device`.
 
     Work that was launched in no step and is over when the first step's own work begins delays the first step: the
-    device was still busy with what came before. So does work from before the recording (`work_before`).
+    device was still busy with what came before. So does work from before the recording (`work_before`). Where no steps
+    are `marked`, the window is all that was recorded, and work whose launch is missing is part of it.
     """
     step = np.where(work.launch >= 0, step_of(host, trace.start[work.launch]), -1)
     inside = step >= 0
     start, end = host.start.copy(), np.maximum(host.end, extents(step, len(host.start), work.start, work.end).end)
     if not len(start):
         return Intervals(start, end)
-    if (step == 0).any():
+    if marked and (step == 0).any():
         before = work.end[~inside & (work.end <= work.start[step == 0].min())]
         start[0] = max(int(start[0]), int(before.max(initial=start[0])))
     start[0] = max(int(start[0]), work_before(trace).end)

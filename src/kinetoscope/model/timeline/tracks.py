@@ -68,6 +68,7 @@ def _track_name(
     is_device = works or (labels.startswith("GPU") and not calls)
     named = _text(process.get("process_name name"))
     default = f"GPU {pid}" if is_device else f"process {pid}"  # as all pages call what the file does not name
+    default = _text(pid) if isinstance(pid, str) and " " in pid else default  # such as `GPU 0 Counters`
     words = labels if is_device and labels else named or labels or default  # a device has the process's name, too
     name = _text(thread.get("thread_name name"))
     if not name:  # tids were texts such as `stream 7` in 2021

@@ -141,6 +141,15 @@ def shapes_not_recorded(trace: Trace, consequence: str = "") -> Note:
     return not_recorded("shapes" if len(trace.rows(EventKind.HOST_OP)) else "operators", consequence)
 
 
+_OTHER_PROGRAM: Final = "NO_TENSORS"
+"""The code of the note by which a reader says, once, what a profiler of devices does not record of torch."""
+
+
+def of_other_program(trace: Trace) -> bool:
+    """True for a recording of another profiler than torch's: torch's options would not bring what it lacks."""
+    return any(note.code == _OTHER_PROGRAM for note in trace.reading)
+
+
 Option = Literal["record_shapes", "profile_memory", "with_stack"]
 
 OPTIONS: Final[tuple[Option, ...]] = ("record_shapes", "profile_memory", "with_stack")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -16,11 +15,12 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.errors import KinetoscopeError
-from kinetoscope.model.trace.source import Source, SourceOptions
+from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import TextBlocks
+from kinetoscope.readers.files.whole import Whole
 from kinetoscope.readers.reader import CandidateFile
 
 _LABEL: Final = r"\[((?:TP|DP|PP|EP)\d{1,6}(?:-(?:TP|DP|PP|EP)\d{1,6})*)\] "
@@ -56,23 +56,6 @@ def parts(candidate: CandidateFile, cache: Cache | None = None) -> list[Candidat
     return [replace(candidate, part=label, rank=None, world=0, basis="", size=size) for label in sorted(labels)]
 
 
-KEEP_SECONDS: Final = 60.0
-"""Seconds for which a merged file is kept for the ranks that have not been asked for."""
-
-
-class _Whole:
-    """The merged file that was read last, until each of its parts has been taken, or for a while."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.key: tuple[str, str, SourceOptions] | None = None
-        self.trace: Trace | None = None
-        self.taken: set[str] = set()
-
-
-_whole: Final = _Whole()
-
-
 def load_part(source: Source, stamp: str, load: Callable[[Source], Trace]) -> Trace:
     """The trace of one rank of a merged file.
 
@@ -81,27 +64,8 @@ def load_part(source: Source, stamp: str, load: Callable[[Source], Trace]) -> Tr
         stamp: changes when the file does; "" if that is not known.
         load: reads the whole file.
     """
-    key = source.url, stamp, source.options
-    with _whole.lock:
-        trace = _whole.trace if stamp and _whole.key == key else None
-        if trace is None:
-            _whole.trace = None  # not two at once
-            trace = load(replace(source, part=""))
-            _whole.key, _whole.trace, _whole.taken = key, trace, set()
-        _whole.taken.add(source.part)
-        if not stamp or _whole.taken >= set(_labels(trace)) - {""}:
-            _whole.trace = None
-        else:
-            forgetting = threading.Timer(KEEP_SECONDS, _forget, [trace])
-            forgetting.daemon = True
-            forgetting.start()
-    return part_of(trace, source)
-
-
-def _forget(trace: Trace) -> None:
-    with _whole.lock:
-        if _whole.trace is trace:
-            _whole.trace = None
+    key = (source.url, stamp, source.options) if stamp else None
+    return part_of(_WHOLE.take(key, source.part, lambda: load(replace(source, part=""))), source)
 
 
 def part_of(trace: Trace, source: Source) -> Trace:
@@ -152,3 +116,6 @@ def _of_rank(key: str, text: str, rank: int) -> str:
     except ValueError:
         return text
     return json.dumps({**facts, "rank": rank}) if isinstance(facts, dict) else text
+
+
+_WHOLE: Final = Whole[Trace](lambda trace: set(_labels(trace)) - {""})

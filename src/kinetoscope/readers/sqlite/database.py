@@ -20,8 +20,9 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import numpy as np
+import polars as pl
 
-from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError, NotFoundError
 from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.source import Source
@@ -165,41 +166,56 @@ class Database:
         """How many rows a table has; 0 where it is not there."""
         return int(self._listed(f"SELECT count(*) FROM {_quoted(table)}")[0][0]) if self.has(table) else 0
 
-    def integers(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, Int64s]:
+    def integers(self, table: str, columns: Sequence[str]) -> dict[str, Int64s]:
         """Columns of integers, by name, in the order of the file.
 
         Args:
             table: which; without it all are empty.
             columns: their names; one that is not there is all `MISSING`.
-            where: a condition of SQL, of names that are there.
         """
         if not self.has(table):
             return {name: np.zeros(0, np.int64) for name in columns}
         there = [name for name in columns if self.has(table, name)]
         fields = ", ".join(f"iif(typeof({_quoted(name)}) = 'integer', {_quoted(name)}, {MISSING})" for name in there)
-        rows = self._run(f"SELECT {fields or '1'} FROM {_quoted(table)}{f' WHERE {where}' if where else ''}")
+        rows = self._run(f"SELECT {fields or '1'} FROM {_quoted(table)}")
         flat = self._guarded(lambda: np.fromiter(itertools.chain.from_iterable(rows), np.int64))
         grid = flat.reshape(-1, max(len(there), 1))
         none = np.full(len(grid), MISSING, np.int64)
         return {name: grid[:, there.index(name)].copy() if name in there else none for name in columns}
 
-    def texts(self, table: str, column: str, where: str = "") -> list[str]:
+    def texts(self, table: str, column: str) -> pl.Series:
         """A column of texts; "" in place of null and of what is no text."""
-        if not self.has(table, column):
-            return [""] * len(self.integers(table, ("rowid",), where)["rowid"])
-        name = _quoted(column)
-        field = f"iif(typeof({name}) = 'text', {name}, '')"
-        rows = self._run(f"SELECT {field} FROM {_quoted(table)}{f' WHERE {where}' if where else ''}")
-        return self._guarded(lambda: list(itertools.chain.from_iterable(rows)))
+        return pl.Series(column, self._column(table, column, "typeof({0}) = 'text'", "''"), pl.String)
 
-    def rows(self, table: str, columns: Sequence[str], limit: int = 100_000) -> list[dict[str, object]]:
-        """Rows of a small table, as the file has them: at most `limit`, without columns that are not there."""
-        there = [name for name in columns if self.has(table, name)]
-        if not there:
+    def numbers(self, table: str, column: str) -> Floats:
+        """A column of numbers; NaN in place of null and of what is no number."""
+        values = self._column(table, column, "typeof({0}) IN ('integer', 'real')", "NULL")
+        return np.array([np.nan if value is None else value for value in values], np.float64)
+
+    def bytes(self, table: str, column: str) -> list[bytes]:
+        """A column of bytes; none in place of null and of what are no bytes."""
+        return self._column(table, column, "typeof({0}) = 'blob'", "x''")
+
+    def least(self, table: str, by: Sequence[str], column: str) -> list[tuple[int, ...]]:
+        """The distinct integers in some columns, and the least integer of another with each; `MISSING` for none."""
+        if not self.has(table, *by, column):
             return []
-        fields = ", ".join(map(_quoted, there))
-        rows = self._listed(f"SELECT {fields} FROM {_quoted(table)} LIMIT {limit}")
-        return [dict(zip(there, row, strict=True)) for row in rows]
+        name, groups = _quoted(column), [_quoted(each) for each in by]
+        least = f"coalesce(min(iif(typeof({name}) = 'integer', {name}, NULL)), {MISSING})"
+        integers = " AND ".join(f"typeof({each}) = 'integer'" for each in groups)
+        listed = ", ".join(groups)
+        return self._listed(f"SELECT {listed}, {least} FROM {_quoted(table)} WHERE {integers} GROUP BY {listed}")
+
+    def _column(self, table: str, column: str, condition: str, otherwise: str) -> list[Any]:
+        """The values of a column that meet a condition, and another in place of those that do not."""
+        if not self.has(table, column):
+            return self._listed_values(f"SELECT {otherwise} FROM {_quoted(table)}") if self.has(table) else []
+        name = _quoted(column)
+        return self._listed_values(f"SELECT iif({condition.format(name)}, {name}, {otherwise}) FROM {_quoted(table)}")
+
+    def _listed_values(self, statement: str) -> list[Any]:
+        rows = self._run(statement)
+        return self._guarded(lambda: list(itertools.chain.from_iterable(rows)))
 
     def _listed(self, statement: str) -> list[tuple[Any, ...]]:
         return self._guarded(lambda: [*self._run(statement)])

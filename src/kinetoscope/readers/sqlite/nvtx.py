@@ -43,7 +43,7 @@ class NvtxRanges:
     sizes: Coded
 
 
-def ranges(texts: list[str]) -> NvtxRanges:
+def ranges(texts: pl.Series | list[str]) -> NvtxRanges:
     """The parts of the texts of ranges."""
     text = pl.Series("text", texts, pl.String)
     attributes = text.str.extract(_ATTRIBUTES).fill_null("")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
 from typing import Final
 
@@ -11,12 +12,28 @@ from kinetoscope.errors import KinetoscopeError, NotATraceError
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.files.cache import Cache
+from kinetoscope.readers.files.stored import stamp_of
+from kinetoscope.readers.files.whole import Whole
 from kinetoscope.readers.reader import CandidateFile, Reader
-from kinetoscope.readers.sqlite import nsight, rocpd
+from kinetoscope.readers.sqlite import rocpd
+from kinetoscope.readers.sqlite.content import Content
 from kinetoscope.readers.sqlite.database import EXPORT, MAGIC, REPORTS, Database, local_file
+from kinetoscope.readers.sqlite.nsight import export as nsight
 
 _FORMATS: Final[tuple[ModuleType, ...]] = (nsight, rocpd)
-"""Modules with `fits`, `processes` and `read`."""
+"""Modules with `fits`, `processes`, `content` and `read`."""
+
+
+@dataclass(frozen=True)
+class _File:
+    """What was read of a file: by which module, what, and the numbers of its processes."""
+
+    format: ModuleType
+    content: Content
+    processes: tuple[str, ...]
+
+
+_WHOLE: Final = Whole[_File](lambda file: file.processes)
 
 
 def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Trace:
@@ -26,11 +43,23 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
         NotFoundError, BrokenTraceError, LimitError: it cannot be read.
         NotATraceError: no profiler that is known has written it.
     """
-    with local_file(source, progress) as path, Database(path, source.url) as database:
-        recorded = _format_of(database, source.url).read(database, int(source.part) if source.part else None)
+    read = partial(_read, source, progress)
+    if source.part:
+        stamp = stamp_of(source.url, source.url)
+        file = _WHOLE.take((source.url, stamp, source.options) if stamp else None, source.part, read)
+    else:
+        file = read()
+    recorded = file.format.read(file.content, int(source.part) if source.part else None)
     return recorded.built.build(  # type: ignore[no-any-return]
         source, metadata=recorded.metadata, text_bytes=source.size or 0, notes=recorded.notes
     )
+
+
+def _read(source: Source, progress: Callable[[int], None] | None) -> _File:
+    with local_file(source, progress) as path, Database(path, source.url) as database:
+        form = _format_of(database, source.url)
+        own = tuple(str(process) for process in form.processes(database)) if source.part else ()
+        return _File(form, form.content(database), own)
 
 
 def _format_of(database: Database, url: str) -> ModuleType:

@@ -21,11 +21,28 @@ from kinetoscope.model.trace.strings import json_object
 from kinetoscope.notes import Note
 from kinetoscope.readers.left_out import kinds_not_read, without_tensors
 from kinetoscope.readers.sqlite import nvtx
+from kinetoscope.readers.sqlite.content import Content, Wanted
 from kinetoscope.readers.sqlite.database import MISSING, Database, ReadProcess
 
 _METADATA: Final = "rocpd_metadata"
 _NOT_READ: Final = ("rocpd_pmc_event", "rocpd_sample", "rocpd_memory_allocate")
 """Tables of records that are not in the trace; a note counts them."""
+
+_SIDES_OF_KERNELS: Final = tuple(f"{what}_size_{axis}" for what in ("grid", "workgroup") for axis in "xyz")
+_PLACED: Final = ("pid", "start", "end", "event_id", "queue_id", "stream_id")
+
+_WANTED: Final[Mapping[str, Wanted]] = {
+    "rocpd_string": Wanted(("id",), texts=("string",)),
+    "rocpd_info_process": Wanted(("id", "pid")),
+    "rocpd_info_thread": Wanted(("id", "tid")),
+    "rocpd_info_agent": Wanted(("id", "type_index"), texts=("type", "product_name", "name", "extdata")),
+    "rocpd_info_kernel_symbol": Wanted(("id",), texts=("display_name",)),
+    "rocpd_event": Wanted(("id", "category_id", "stack_id", "correlation_id"), texts=("extdata",)),
+    "rocpd_kernel_dispatch": Wanted((*_PLACED, "agent_id", "kernel_id", "group_segment_size", *_SIDES_OF_KERNELS)),
+    "rocpd_memory_copy": Wanted((*_PLACED, "dst_agent_id", "src_agent_id", "size")),
+    "rocpd_region": Wanted(("pid", "start", "end", "event_id", "tid", "name_id")),
+}
+"""Columns that are read, by table."""
 
 _MARKERS: Final = ("MARKER", "ROCTX")
 _LIBRARIES: Final = ("RCCL", "ROCDECODE", "ROCJPEG")
@@ -38,27 +55,33 @@ _SIDES: Final = {"GPU": "Device", "CPU": "Host"}
 
 def fits(database: Database) -> bool:
     """True for a rocpd database."""
-    return bool(_suffixes(database))
+    return bool(_suffixes(database.tables))
 
 
 def processes(database: Database) -> list[int]:
     """The processes that work on devices: by device, then by their first work."""
     seen: dict[int, tuple[int, int]] = {}
-    for suffix in _suffixes(database):
-        each = _ProcessTables(database, suffix)
-        rows = each.integers("rocpd_kernel_dispatch", ("pid", "agent_id", "start"))
-        for process in np.unique(rows["pid"]).tolist():
-            own = rows["pid"] == process
-            first = int(each.devices(rows["agent_id"][own]).min()), int(rows["start"][own].min())
+    for suffix in _suffixes(database.tables):
+        places = {name + suffix: _WANTED[name] for name in ("rocpd_info_process", "rocpd_info_agent")}
+        each = _ProcessTables(Content(database, places), suffix)
+        for process, agent, start in database.least(f"rocpd_kernel_dispatch{suffix}", ("pid", "agent_id"), "start"):
+            [device] = each.devices(np.array([agent])).tolist()
             pid = each.pid(process)
-            seen[pid] = min(seen.get(pid, first), first)
+            seen[pid] = min(seen.get(pid, (device, start)), (device, start))
     return sorted(seen, key=lambda pid: (*seen[pid], pid))
 
 
-def read(database: Database, process: int | None) -> ReadProcess:
+def content(database: Database) -> Content:
+    """What is read of a file."""
+    suffixes = _suffixes(database.tables)
+    wanted = {name + suffix: columns for suffix in suffixes for name, columns in _WANTED.items()}
+    return Content(database, wanted, [name + suffix for suffix in suffixes for name in _NOT_READ])
+
+
+def read(content: Content, process: int | None) -> ReadProcess:
     """The events of a process; of all where it is None."""
     built = TraceBuilder()
-    tables = [_ProcessTables(database, suffix) for suffix in _suffixes(database)]
+    tables = [_ProcessTables(content, suffix) for suffix in _suffixes(content.tables)]
     for each in tables:
         _Events(each, built, process).read()
     listed = {row["id"]: row for each in tables for row in each.listed_devices()}
@@ -69,8 +92,8 @@ def read(database: Database, process: int | None) -> ReadProcess:
     )
 
 
-def _suffixes(database: Database) -> list[str]:
-    return sorted(name.removeprefix(_METADATA) for name in database.tables if name.startswith(_METADATA))
+def _suffixes(tables: Sequence[str]) -> list[str]:
+    return sorted(name.removeprefix(_METADATA) for name in tables if name.startswith(_METADATA))
 
 
 def _notes(tables: Sequence[_ProcessTables]) -> Iterator[Note]:
@@ -83,20 +106,20 @@ def _notes(tables: Sequence[_ProcessTables]) -> Iterator[Note]:
 class _ProcessTables:
     """The tables of one suffix."""
 
-    database: Database
+    content: Content
     suffix: str
 
     def integers(self, table: str, columns: Sequence[str]) -> dict[str, Int64s]:
-        """Columns of integers; see `Database.integers`."""
-        return self.database.integers(table + self.suffix, columns)
+        """Columns of integers; see `Content.integers`."""
+        return self.content.integers(table + self.suffix, columns)
 
     def texts(self, table: str, column: str) -> list[str]:
         """A column of texts."""
-        return self.database.texts(table + self.suffix, column)
+        return self.content.texts(table + self.suffix, column).to_list()
 
     def count(self, table: str) -> int:
         """Rows of a table."""
-        return self.database.count(table + self.suffix)
+        return self.content.count(table + self.suffix)
 
     def by_id(self, table: str, column: str) -> dict[int, str]:
         """Texts of a table by the id of their row."""
@@ -166,9 +189,9 @@ class _Events:
         self._copies()
         self._regions()
 
-    def _rows(self, table: str, columns: Sequence[str]) -> dict[str, Int64s]:
+    def _rows(self, table: str) -> dict[str, Int64s]:
         """Rows of the process with possible times."""
-        rows = self._tables.integers(table, ("pid", "start", "end", "event_id", *columns))
+        rows = self._tables.integers(table, _WANTED[table].integers)
         chosen = (rows["start"] >= 0) & (rows["end"] >= 0)
         if self._process is not None:
             pids = _mapped(rows["pid"], {row: self._tables.pid(row) for row in np.unique(rows["pid"]).tolist()})
@@ -176,9 +199,8 @@ class _Events:
         return {name: column[chosen] for name, column in rows.items()}
 
     def _kernels(self) -> None:
-        sides = [f"{what}_size_{axis}" for what in ("grid", "workgroup") for axis in "xyz"]
-        columns = ("agent_id", "kernel_id", "queue_id", "stream_id", "group_segment_size", *sides)
-        rows = self._rows("rocpd_kernel_dispatch", columns)
+        sides = _SIDES_OF_KERNELS
+        rows = self._rows("rocpd_kernel_dispatch")
         names = self._tables.by_id("rocpd_info_kernel_symbol", "display_name")
         group = np.stack([np.maximum(rows[name], 1) for name in sides[3:]], axis=1)
         grid = np.stack([rows[name] for name in sides[:3]], axis=1)
@@ -193,8 +215,7 @@ class _Events:
         )
 
     def _copies(self) -> None:
-        columns = ("dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id")
-        rows = self._rows("rocpd_memory_copy", columns)
+        rows = self._rows("rocpd_memory_copy")
         ends = np.stack([rows["src_agent_id"], rows["dst_agent_id"]], axis=1)
         to_device = np.array([self._tables.kind(agent) == "GPU" for agent in rows["dst_agent_id"].tolist()], np.bool_)
         rows["agent_id"] = np.where(to_device, rows["dst_agent_id"], rows["src_agent_id"])
@@ -224,7 +245,7 @@ class _Events:
         )
 
     def _regions(self) -> None:
-        rows = self._rows("rocpd_region", ("tid", "name_id"))
+        rows = self._rows("rocpd_region")
         if not len(rows["start"]):
             return
         categories = _named(_mapped(rows["event_id"], self._categories), self._tables.strings)
