@@ -433,6 +433,12 @@ def temporal_breakdown(
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def throttling(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def trace_info(
     job: Job | Readable,
     *,

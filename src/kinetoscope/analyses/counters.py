@@ -10,6 +10,7 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.counters.device_log import counters_of
 from kinetoscope.model.counters.parts import By
+from kinetoscope.model.counters.quantities import is_level
 from kinetoscope.model.counters.rows import counter_rows
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
@@ -85,9 +86,10 @@ def counters(
     `CUDA_VISIBLE_DEVICES` numbers devices anew, those of a log are others.
     """
     every = counters_of(trace)
-    if not every.series:
+    levels = [each for each in every.series if is_level(each)]
+    if not levels:
         return Partial(RESULT.per_rank.empty(), (_NO_COUNTERS, *every.notes))
-    frame, notes = counter_rows(scope(trace, select), every.series, by)
+    frame, notes = counter_rows(scope(trace, select), levels, by)
     return Partial(frame, (*every.notes, *notes))
 
 

@@ -53,6 +53,7 @@ _NAMES: Final[tuple[tuple[Quantity, float, str], ...]] = (
 _PATTERNS: Final = tuple(
     (quantity, scale, re.compile(rf"(?:{names})\s*(?:[(\[].*)?", re.IGNORECASE)) for quantity, scale, names in _NAMES
 )
+_REASON: Final = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w+)", re.IGNORECASE)
 _SCALES: Final = {
     "w": 1.0,
     "mw": 1e-3,
@@ -92,3 +93,15 @@ def of_device(every: Iterable[SampledCounter], device: int, *quantities: Quantit
         if chosen := tuple(each for each in own if each.quantity == quantity):
             return chosen
     return ()
+
+
+def is_level(series: SampledCounter) -> bool:
+    """Has a counter values of which a mean means something? Bits have none."""
+    known = known_counter(series)
+    return known is None or known.quantity != "clock_reasons"
+
+
+def limit_of(series: SampledCounter) -> str:
+    """The reason for a lower clock that a counter is about, as nvidia-smi spells it; "" for other counters."""
+    named = _REASON.fullmatch(series.name)
+    return named[1].lower() if named else ""

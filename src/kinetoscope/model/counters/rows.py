@@ -14,10 +14,9 @@ from kinetoscope.model.counters.quantities import known_counter
 from kinetoscope.model.counters.sampled import SampledCounter
 from kinetoscope.model.counters.totals import totals
 from kinetoscope.model.device.busy import busy
-from kinetoscope.model.health.data_quality import duration_text
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import polars_columns
-from kinetoscope.model.trace.text import number_of
+from kinetoscope.model.trace.text import duration_text, number_of
 from kinetoscope.notes import Note
 
 

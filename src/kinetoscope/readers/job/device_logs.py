@@ -25,6 +25,8 @@ _HEADER: Final = re.compile(
 )
 _UNIT: Final = re.compile(r"\s*\[([^\]]{1,12})\]\s*\Z")
 _VALUE: Final = re.compile(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)\s*([A-Za-z%°/]{0,6})\s*\Z")
+_BITS: Final = re.compile(r"0x[0-9A-Fa-f]{1,16}")
+_FLAGS: Final = {"Active": 1.0, "Not Active": 0.0}
 _DEVICES: Final = ("index", "gpu", "device", "gpu_id")
 _DIGITS: Final = re.compile(r"\d{1,4}\Z")
 _FORMATS: Final = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
@@ -107,7 +109,12 @@ def _title(name: str, rows: Sequence[Sequence[str]], place: int) -> str:
 
 
 def _value(row: Sequence[str], place: int) -> float:
-    cell = _VALUE.match(row[place]) if len(row) > place else None
+    text = row[place].strip() if len(row) > place else ""
+    if text in _FLAGS:
+        return _FLAGS[text]
+    if _BITS.fullmatch(text):
+        return float(int(text, 16))
+    cell = _VALUE.match(text)
     return float(cell[1]) if cell else np.nan
 
 
