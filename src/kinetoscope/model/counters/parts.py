@@ -129,12 +129,12 @@ def _by_name(view: Scope, device: int | None, *, of_kernels: bool) -> TimeParts:
         if of_kernels
         else names_of_calls(trace, rows[first].astype(np.int32))
     )
-    times, of = _unions(view.clipped(work.start[chosen], work.end[chosen]), codes, len(first))
+    times, of = unions_of_groups(view.clipped(work.start[chosen], work.end[chosen]), codes, len(first))
     return _parts(times, of, len(first), name=name.to_list())
 
 
-def _unions(times: Intervals, codes: Int32s, groups: int) -> tuple[Intervals, Int64s]:
-    """The union of the intervals of each group, and the group of each of what is left."""
+def unions_of_groups(times: Intervals, codes: Int32s, groups: int) -> tuple[Intervals, Int64s]:
+    """The union of the intervals of each group, and the group of each that is left; negative codes are of none."""
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(groups + 1))
     own = [order[low:high] for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
