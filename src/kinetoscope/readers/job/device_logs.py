@@ -16,9 +16,11 @@ from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.errors import BrokenTraceError, LimitError
 from kinetoscope.model.counters.device_log import DeviceLog
 from kinetoscope.model.trace.source import Source
+from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.job.companion_files import CompanionFiles, Head
 from kinetoscope.readers.job.dcgm_logs import is_head, rows_of_dcgm
+from kinetoscope.readers.reader import CandidateFile
 
 FOLDER: Final = "device_log"
 
@@ -139,10 +141,22 @@ def _devices(header: Sequence[str], rows: Sequence[Sequence[str]], place: int | 
     return np.array([numbers[text] for text in texts], np.int32)
 
 
+def _joined(sources: Sequence[Source], files: Sequence[CandidateFile]) -> tuple[list[tuple[str, ...]], list[Note]]:
+    """The logs of each trace: those that begin with its host, as the recorder's do, and those of no trace's host."""
+    names = [each.url.rpartition("/")[2] for each in sources]
+    hosts = {each.url: f"{each.url.rpartition('/')[2].partition('.')[0]}_" for each in files}
+    placed = {url for url, host in hosts.items() if any(name.startswith(host) for name in names)}
+    of_each = [
+        tuple(sorted(url for url, host in hosts.items() if url not in placed or name.startswith(host)))
+        for name in names
+    ]
+    return of_each, []
+
+
 FILES: Final = CompanionFiles(
     (FOLDER,),
     _recognises,
     "no log of devices; nvidia-smi --query-gpu=timestamp,index,power.draw,clocks.sm --format=csv -lms 100 writes one",
     log_at,
-    join=lambda sources, files: ([tuple(sorted(each.url for each in files))] * len(sources), []),
+    join=_joined,
 )
