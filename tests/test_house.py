@@ -32,7 +32,7 @@ SHARED_CLASS_NAMES = words("KinetoscopeCallback")
 BARE_CONSTANTS = words("ALL FIRST LAST NONE OWN _NO_LIMIT")
 """Constants whose name has no noun."""
 
-SHORT_MODULES = words("model/trace/text.py cli/summary.py")
+SHORT_MODULES = words("cli/summary.py")
 
 NO_NOUNS = words("""
     a about afar after again ahead alike all alone always and around as aside astray at away bare before best beyond

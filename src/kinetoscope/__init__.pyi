@@ -78,7 +78,7 @@ def counters(
     job: Job | Readable,
     *,
     select: Selection = ...,
-    by: Literal["counter", "step"] = "counter",
+    by: Literal["counter", "step", "kind", "step_kind", "operator", "kernel"] = "counter",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def critical_path(
@@ -428,6 +428,12 @@ def synchronizations(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def temporal_breakdown(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def throttling(
     job: Job | Readable,
     *,
     select: Selection = ...,

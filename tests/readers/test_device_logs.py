@@ -89,3 +89,63 @@ def test_a_log_without_samples_is_one_line(tmp_path: Path, text: str) -> None:
     result = kinetoscope.counters(job(tmp_path, text))
     assert [note.code for note in result.notes if note.code.startswith("LOG")] == ["LOG_UNREADABLE"]
     assert all("\n" not in note for note in result.notes)
+
+
+DCGM = """{0}#Entity   SMACT        DRAMA        POWER
+{0}ID
+{1}GPU 0     0.500        0.250        400.000
+{1}GPU 1     N/A          N/A          80.000
+{2}GPU 0     0.500        0.250        400.000
+{0}#Entity   SMACT        DRAMA        POWER
+{2}GPU 1     N/A          N/A          80.000
+{3}GPU 0     0.500        0.250        400.000
+{3}GPU 1     cut
+"""
+
+
+def test_text_of_dcgm_is_a_log_where_times_were_put_before_its_lines(tmp_path: Path) -> None:
+    times = [f"2026-11-20 09:30:0{second}.000000 " for second in (0, 0, 1, 2)]
+    result = kinetoscope.counters(job(tmp_path, DCGM.format(*times), name="device_log/dcgm.txt"))
+    rows = {(row["source"], row["counter"]): row for row in result.frame.iter_rows(named=True)}
+    assert rows["GPU 0 (DCGM)", "SMACT"]["mean"] == pytest.approx(0.5)
+    assert rows["GPU 1 (DCGM)", "POWER"]["energy"] == pytest.approx(80 * 2, rel=0.01)
+    assert ("GPU 1 (DCGM)", "SMACT") not in rows
+
+
+def test_text_of_dcgm_without_times_says_how_to_get_them(tmp_path: Path) -> None:
+    result = kinetoscope.counters(job(tmp_path, DCGM.format("", "", "", ""), name="device_log/dcgm.txt"))
+    [note] = [note for note in result.notes if note.code == "LOG_UNREADABLE"]
+    assert "dcgmi dmon -e 1002" in note
+
+
+def test_devices_without_a_number_are_told_apart_by_their_place(tmp_path: Path) -> None:
+    text = (
+        log()
+        .replace("index", "pci.bus_id")
+        .replace(", 0, ", ", 00000000:18:00.0, ")
+        .replace(", 1, ", ", 00000000:3E:00.0, ")
+    )
+    frame = kinetoscope.counters(job(tmp_path, text)).frame.filter(pl.col("counter") == "power.draw (W)")
+    assert dict(zip(frame["source"], frame["mean"], strict=True)) == pytest.approx(
+        {"GPU 0 (nvidia-smi)": 100.0, "GPU 1 (nvidia-smi)": 300.0}
+    )
+
+
+def test_a_log_with_the_gaps_of_a_real_one(tmp_path: Path) -> None:
+    """A sample a second, and 4 s without one after each 10, as a public log of an RTX 4090 has."""
+    lines, at = ["timestamp, name, utilization.gpu [%], power.draw [W]"], -20.0
+    while at < 40:
+        for _ in range(10):
+            time = datetime.fromtimestamp(BASE / 1e9 + at, UTC)
+            lines.append(f"{time:%Y/%m/%d %H:%M:%S.%f}"[:-3] + ", NVIDIA GeForce RTX 4090, 96 %, 300.00 W")
+            at += 1.002
+        at += 2.93
+    (tmp_path / "device_log").mkdir()
+    (tmp_path / "device_log" / "gpu_log.csv").write_text("\n".join(lines))
+    events = (annotation("ProfilerStep#1", 0, 30 * SECOND), launch(10, 10, 1), kernel("gemm", 100, 29 * SECOND, 1))
+    run = kinetoscope.read(written(tmp_path / "trace.json", *events, baseTimeNanoseconds=BASE))
+    row = kinetoscope.counters(run).frame.filter(pl.col("counter") == "power.draw (W)").row(0, named=True)
+    missing = row["duration"] - row["sampled"]
+    assert 2 * 2.9 * SECOND < missing < 3 * 2.94 * SECOND
+    assert row["energy"] == pytest.approx(300 * row["sampled"] / 1e9)
+    assert row["interval"] == pytest.approx(1.002 * SECOND, abs=2e6)

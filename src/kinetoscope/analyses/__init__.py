@@ -46,6 +46,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "other_devices",
         "hardware_counters",
         "counters",
+        "throttling",
         "memory_bandwidth",
         "memory_bandwidth_series",
     ),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
+from kinetoscope.model.counters.sampled_use import sm_active
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
 from kinetoscope.model.steps.scope import origin_of_time, scope
@@ -42,13 +43,20 @@ RESULT = Schema(
     Column("told_time", pl.Int64, "Sum of the time of computation whose names tell; 0 without matrix units.", "ns"),
     Column("unknown_share", pl.Float64, "Share of the time of computation whose names do not tell.", "fraction"),
     Column("computation_time", pl.Int64, "Time of computation, as a sum.", "ns"),
+    Column(
+        "sm_active",
+        pl.Float64,
+        "Share of the multiprocessors that had work, as counters sampled it over the window; null without such.",
+        "fraction",
+    ),
+    Column("sm_active_in_kernels", pl.Float64, "The same over the time with a kernel running.", "fraction"),
     across={
         "device": "device",
         "own": "start end",
         "sum": "window calls kernel_time told_time computation_time",
         RatioOf("kernel_time", "window"): "utilization",
-        MeanBy("window"): "sm_efficiency",
-        MeanBy("kernel_time"): "occupancy",
+        MeanBy("window"): "sm_efficiency sm_active",
+        MeanBy("kernel_time"): "occupancy sm_active_in_kernels",
         MeanBy("told_time"): "matrix_unit_share",
         MeanBy("computation_time"): "unknown_share",
     },
@@ -65,10 +73,12 @@ def device_utilization(trace: Trace, select: Selection) -> Partial:
     duration; an estimate of 0 counts as 0. Kernels on matrix units (tensor cores, matrix cores) are recognised by name.
     matrix_unit_share leaves out collectives, copies and what has an unknown name, whose share stands beside it: it is
     that of the column `matrix_unit` of `kernels`, and null for a device without such units, or if no name tells.
+    `sm_active` is no estimate: it is what a sampler of the device counted (DCGM, CUPTI's, Nsight's GPU metrics).
 
     How to read it. Low utilization: the device waits for the host, see `idle_breakdown` and `step_breakdown`. High
     utilization with low SM efficiency: kernels are too small for the device. A low share of matrix units in a model of
-    large matrix products asks for a half-precision type. `device_utilization_series` shows when.
+    large matrix products asks for a half-precision type. `sm_active_in_kernels` far below 1: a kernel is running, and
+    most of the device does nothing. `device_utilization_series` shows when.
 
     Limits. SM efficiency and occupancy are Kineto's estimates from launch configurations, not measurements. ROCm, XPU
     and MTIA record neither: null.
@@ -115,8 +125,11 @@ def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) 
         "kernel_time": int(use.busy[0]),
         "told_time": int(use.named[0]),
         "computation_time": int(use.time[0]),
+        "sm_active": sm_active(trace, device, windows),
+        "sm_active_in_kernels": sm_active(trace, device, intersection(windows, union(kernels.start, kernels.end))),
     }
-    return pl.DataFrame([row], schema_overrides={"device": pl.Int64}).with_columns(**use.shares())
+    types = {"device": pl.Int64, "sm_active": pl.Float64, "sm_active_in_kernels": pl.Float64}
+    return pl.DataFrame([row], schema_overrides=types).with_columns(**use.shares())
 
 
 def _outside(kernels: Kernels, windows: Intervals, device: int) -> list[Note]:

@@ -12,9 +12,11 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.charts import Roofline
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
+from kinetoscope.model.counters.sampled_use import dram_traffic
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.waves import waves
@@ -79,6 +81,12 @@ RESULT = Schema(
     Column(
         "formula_time", pl.Int64, "Of device_time, that of work with a formula; without a peak it has no floor.", "ns"
     ),
+    Column(
+        "sampled_bandwidth",
+        pl.Float64,
+        "Traffic of the device's memory, as counters sampled it while its work ran; null without such.",
+        "bytes/s",
+    ),
     Column("at_limit", pl.Int64, "Of device_time, what remains at the peaks if neighbours are fused.", "ns"),
     Column("fusable", pl.Int64, "Of device_time, traffic of intermediate results that fusion removes.", "ns"),
     Column(
@@ -99,7 +107,7 @@ RESULT = Schema(
         ShareOf("device_time"): "device_share",
         RatioOf("floor", "covered_time"): "efficiency",
         MeanBy("covered_time"): "rate bandwidth",
-        MeanBy("device_time"): "waves",
+        MeanBy("device_time"): "waves sampled_bandwidth",
         MeanBy("bytes"): "intensity",
     },
 )
@@ -146,6 +154,7 @@ def roofline(
     optimizer. `small_kernels`: larger batches, graphs, fewer calls. `unfilled`: products with fewer blocks than the
     device has multiprocessors, or a last round of blocks that is nearly empty. `below_peak`: shapes, layouts and
     precisions that the matrix units do not like. `below_bandwidth`: strided access, or kernels that read twice.
+    `sampled_bandwidth` above `bandwidth`: more was moved than must be; `counters` says how coarse the samples are.
 
     Limits. A floor is not a promise: libraries reach 70 to 90 % of the peaks (`kinetoscope calibrate` measures that).
     What lies in a cache can be faster than its floor (`in_l2`: the bytes fit into it, or those beyond its size would
@@ -314,11 +323,30 @@ def _frame(
         "waves": _mean_by_time(codes, count, charged.of_devices(waves(view.trace))[place], time),
         "covered_time": covered,
         "formula_time": sum_by(np.where(_has_formula(limits)[unit], codes, -1).astype(np.int32), count, time),
+        "sampled_bandwidth": _sampled_bandwidth(view, limits, unit, codes, count, pieces is None, place),
         **_exact(device_time, np.stack([total(every[:, part]) for part in range(len(PARTS))], axis=1)),
     }
     frame = pl.DataFrame({name: given.get(name, values.get(name, [None] * count)) for name in _SCHEMA}, schema=_SCHEMA)
     order = ["device_time", "name", "input_shapes", "dtype", "precision", "certainty", "category"]
     return frame.sort(order, descending=[True, *[False] * 6], nulls_last=True)
+
+
+def _sampled_bandwidth(
+    view: Scope, limits: Floors, unit: Int64s, codes: Int32s, count: int, whole: bool, place: Int32s | Int64s
+) -> pl.Series:
+    """The traffic that counters sampled while the work of each group ran."""
+    charged = _charged(view)
+    work = charged.work
+    of = np.full(len(work), -1, np.int32)
+    if whole:
+        of_unit = np.full(len(limits) + 1, -1, np.int32)
+        of_unit[unit] = codes
+        of = of_unit[limits.unit]
+    else:
+        of[place] = codes
+    if charged.on_host:
+        of[:] = -1
+    return polars_columns.numbers(dram_traffic(view.trace, work.device, Intervals(work.start, work.end), of, count))
 
 
 def _has_formula(limits: Floors) -> Bools:

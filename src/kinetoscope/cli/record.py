@@ -41,6 +41,7 @@ from kinetoscope.record.hangs import collection
 from kinetoscope.record.history.layout import FOLDER as HISTORY_FOLDER
 from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
+from kinetoscope.record.output.device_log import DeviceLogger
 from kinetoscope.record.output.finishing_process import refused
 from kinetoscope.record.output.memory_snapshots import ENDING
 from kinetoscope.record.output.memory_snapshots import FOLDER as SNAPSHOT_FOLDER
@@ -82,9 +83,11 @@ def run(arguments: list[str]) -> int:
     before, snapshots, histories = _traces(plan), _snapshots(plan), _histories(plan)
     if plan.hang:
         collection.put_aside(plan.dir)
-    pid, code = _run(command, environment_of(plan))
+    log = DeviceLogger(Path(plan.dir), rank_identity().host) if args.device_log else None
+    with log or contextlib.nullcontext():
+        pid, code = _run(command, environment_of(plan))
     ended = time.monotonic()
-    lines = _salvaged(plan)
+    lines = [*_salvaged(plan), *([] if log is None else [_logged(log)])]
     left = collection.collected(plan, pid, code) if plan.hang else None
     code = 128 - code if code < 0 else code
     if snapshots := _snapshots(plan) - snapshots:
@@ -100,6 +103,14 @@ def run(arguments: list[str]) -> int:
         _say(collection.said(left))
         _explain(left)
     return code
+
+
+def _logged(log: DeviceLogger) -> str:
+    """Where the log of devices is, or why there is none."""
+    if not log.path.exists():
+        return f"no log of devices: {log.problem}"
+    early = f", incomplete: {log.problem}" if log.problem else ""
+    return f"power and clocks of the devices are in {log.path}{early}"
 
 
 def _explain(left: collection.LeftByHang | None) -> None:
@@ -220,6 +231,11 @@ def _parser() -> Parser:
         "--all-threads", action="store_true", help="record threads started by Python too (then without memory)"
     )
     what.add_argument(
+        "--device-log",
+        action="store_true",
+        help="log power, clocks and what limits them into DIR/device_log while the program runs: nvidia-smi or amd-smi",
+    )
+    what.add_argument(
         "--no-captures", dest="graph_captures", action="store_false", help="do not record captures of CUDA graphs"
     )
     what.add_argument(
@@ -317,6 +333,8 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> RecordPlan:
     if args.history and (args.seconds or "://" in (args.output or "")):
         raise UsageError("--history is of the whole run, and in a folder: no --for, no URL")
     folder = args.output or _folder(command)
+    if args.device_log and "://" in folder:
+        raise UsageError("--device-log writes into a folder: no URL")
     if folder.startswith("memory:"):
         raise UsageError(f"{folder} is the memory of one process, and ends with it: name a folder, or another store")
     if "://" not in folder:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import kinetoscope
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.counters.sampled import SampledCounter, counter_series
+from kinetoscope.model.counters.totals import totals
 from kinetoscope.model.steps.selection import Selection
 from tests.drawn import Event, annotation, kernel, launch, written
 from tests.readers.texts import read_text
@@ -58,9 +59,12 @@ def test_integrals_are_sums_over_nanoseconds(steps: list[tuple[int, float]], beg
     plain = held(samples, np.diff(times).tolist())
     window = Intervals(np.array([begin]), np.array([begin + length]))
     inside = [plain[time] for time in range(begin, begin + length) if time in plain]
-    assert series.integral(window) * 1e9 == pytest.approx(sum(inside), abs=1e-6)
-    assert series.sampled(window) == len(inside)
-    assert sorted({*series.within(window).tolist()}) == sorted({*inside})
+    total = totals(series, window)
+    assert total.integral[0] * 1e9 == pytest.approx(sum(inside), abs=1e-6)
+    assert (total.duration[0], total.sampled[0]) == (length, len(inside))
+    assert np.allclose(
+        [total.least[0], total.greatest[0]], [min(inside), max(inside)] if inside else np.nan, equal_nan=True
+    )
 
 
 @given(st.lists(st.floats(0, 700), min_size=3, max_size=30), st.lists(st.floats(0, 1), min_size=40, max_size=40))
@@ -71,7 +75,8 @@ def test_the_error_bounds_what_lies_between_samples(values: list[float], parts: 
     window = Intervals(np.array([0]), np.array([interval * (len(values) - 1)]))
     pairs = zip(values, values[1:], parts, strict=False)
     true = sum(interval * (one + part * (other - one)) for one, other, part in pairs)
-    assert abs(series.integral(window) * 1e9 - true) <= series.error(window) * 1e9 + 1e-6
+    total = totals(series, window)
+    assert abs(total.integral[0] * 1e9 - true) <= total.error[0] * 1e9 + 1e-6
 
 
 def _made(samples: list[tuple[int, float]]) -> tuple[SampledCounter, ...]:
@@ -82,8 +87,9 @@ def _made(samples: list[tuple[int, float]]) -> tuple[SampledCounter, ...]:
 def test_a_gap_is_not_sampled(tmp_path: Path) -> None:
     [series] = series_of(tmp_path, *(counter(time, 100.0) for time in (0, 1000, 2000, 9000, 10_000)))
     assert (series.interval, series.unit, series.device) == (1000, "W", 0)
-    assert series.sampled(Intervals(np.array([0]), np.array([20_000]))) == 5000
-    assert series.integral(Intervals(np.array([2500]), np.array([9500]))) == pytest.approx(100 * (500 + 500) / 1e9)
+    assert totals(series, Intervals(np.array([0]), np.array([20_000]))).sampled[0] == 5000
+    total = totals(series, Intervals(np.array([2500]), np.array([9500])))
+    assert total.integral[0] == pytest.approx(100 * (500 + 500) / 1e9)
 
 
 def test_energy_of_steps_and_of_idle_time(tmp_path: Path) -> None:

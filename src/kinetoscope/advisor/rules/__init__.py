@@ -56,6 +56,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "small_products_in_a_row",
         "products_below_their_peak",
         "double_precision",
+        "low_clock",
     ),
     "Memory": (
         "unused_memory",

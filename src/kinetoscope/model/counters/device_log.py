@@ -14,7 +14,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
 from kinetoscope.errors import InputError
-from kinetoscope.model.counters.sampled import SampledCounter, of_samples
+from kinetoscope.model.counters.sampled import SampledCounter, counter_series, of_samples
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -48,11 +48,11 @@ class DeviceLog:
 
 
 @dataclass(frozen=True)
-class LoggedCounters:
-    """What logs have of the time of a trace.
+class CountersOfTrace:
+    """All counters that were sampled in the time of a trace.
 
     Attributes:
-        series: their counters, by the clock of the trace.
+        series: the counters, by the clock of the trace.
         notes: on zones, and on logs that share no time with the trace.
     """
 
@@ -61,9 +61,9 @@ class LoggedCounters:
 
 
 @derived
-def logged_counters(trace: Trace) -> LoggedCounters:
-    """The counters of the logs that belong to a trace."""
-    series: list[SampledCounter] = []
+def counters_of(trace: Trace) -> CountersOfTrace:
+    """The counters of a trace, and of the logs that belong to it."""
+    series: list[SampledCounter] = [*counter_series(trace)]
     notes: list[Note] = []
     for place in range(len(trace.companions(COMPANION))):
         try:
@@ -75,7 +75,7 @@ def logged_counters(trace: Trace) -> LoggedCounters:
         notes += [note] if note is not None else []
         if offset is not None:
             series += _series(trace, log, offset)
-    return LoggedCounters(tuple(series), tuple(notes))
+    return CountersOfTrace(tuple(series), tuple(notes))
 
 
 def _zone(trace: Trace, log: DeviceLog) -> tuple[int | None, Note | None]:

@@ -1,4 +1,4 @@
-"""Counters as series of samples, each with the time for which it holds, and what they come to over any time.
+"""Counters as series of samples, each with the time for which it holds.
 
 A value holds until the next sample. Where that comes later than 1.5 intervals, the median distance of two samples, what
 is between is not sampled: nothing is made up for it.
@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Floats, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -25,7 +24,6 @@ _UNIT: Final = re.compile(r"\(([^()]{1,12})\)\s*\Z|\[(?:Throughput |Ratio )?([^\
 """The unit in the brackets behind a name: `Power Draw (W)`, or as Nsight writes it, `SMs Active [Throughput %]`."""
 
 _DEVICE: Final = re.compile(r"\A(?:GPU|Device|CUDA|HIP)\s*(\d{1,4})\b", re.IGNORECASE)
-_NS_PER_S: Final = 1e9
 
 
 @dataclass(frozen=True)
@@ -50,40 +48,6 @@ class SampledCounter:
     end: Int64s
     value: Floats
     interval: int
-
-    def integral(self, times: Intervals) -> float:
-        """The integral over some times, as far as they are sampled, in units times seconds."""
-        return self._over(times, self.value) / _NS_PER_S
-
-    def error(self, times: Intervals) -> float:
-        """The most by which that integral is off, if between two samples the value lies between theirs."""
-        following = np.where(self.end[:-1] == self.start[1:], self.value[1:], self.value[:-1])
-        spread = np.abs(np.append(following - self.value[:-1], 0.0))
-        return self._over(times, spread) / _NS_PER_S
-
-    def sampled(self, times: Intervals) -> int:
-        """How much of some times is sampled, ns."""
-        return round(self._over(times, np.ones(len(self.value))))
-
-    def within(self, times: Intervals) -> Floats:
-        """The values that hold at any of some times."""
-        low = np.searchsorted(self.end, times.start, side="right")
-        high = np.searchsorted(self.start, times.end, side="left")
-        inside = np.zeros(len(self.value) + 1, np.int64)
-        np.add.at(inside, low, 1)
-        np.add.at(inside, np.maximum(high, low), -1)
-        values: Floats = self.value[(np.cumsum(inside[:-1]) > 0) & (self.end > self.start)]
-        return values
-
-    def _over(self, times: Intervals, value: Floats) -> float:
-        """The integral of something that is constant while a sample holds, in ns."""
-        if not len(self.start):
-            return 0.0
-        points = np.stack([self.start, self.end], axis=1).ravel() - self.start[0]
-        until = np.cumsum(value * (self.end - self.start))
-        levels = np.stack([np.append(0.0, until[:-1]), until], axis=1).ravel()
-        begin, end = (np.interp(each - self.start[0], points, levels) for each in (times.start, times.end))
-        return float((end - begin).sum())
 
 
 @derived

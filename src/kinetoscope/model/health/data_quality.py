@@ -20,7 +20,7 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import END, SPANS, EventKind
 from kinetoscope.model.trace.shapes import FALSE
-from kinetoscope.model.trace.text import number_of
+from kinetoscope.model.trace.text import duration_text, number_of
 from kinetoscope.model.trace.trace import Trace, stray
 from kinetoscope.notes import Note, Severity
 
@@ -303,14 +303,6 @@ def some_of(words: Sequence[str]) -> str:
 def pieces_of_work(count: int) -> str:
     """`1 piece of device work`."""
     return number_of(count, "piece of device work", "pieces of device work")
-
-
-def duration_text(nanoseconds: int) -> str:
-    """A duration for a sentence, with one decimal and a unit."""
-    for size, unit in ((_DAY_NS, "days"), (10**9, "s"), (10**6, "ms"), (10**3, "µs")):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:,.1f} {unit}"
-    return f"{nanoseconds} ns"
 
 
 def share_of_device_time(spent: int, work: DeviceWork) -> str:

@@ -11,10 +11,10 @@ from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.model.execution.call_tree import enclosing_annotation
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.lost_work import launches_without_work, lost_work
-from kinetoscope.model.health.data_quality import duration_text, pieces_of_work, severity_of, some_of
+from kinetoscope.model.health.data_quality import pieces_of_work, severity_of, some_of
 from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.text import number_of, numbered
+from kinetoscope.model.trace.text import duration_text, number_of, numbered
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note, Severity
 

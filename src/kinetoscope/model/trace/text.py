@@ -10,6 +10,14 @@ def number_of(count: int, one: str, more: str = "") -> str:
     return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
+def duration_text(nanoseconds: int) -> str:
+    """A duration for a sentence, with one decimal and a unit."""
+    for size, unit in ((86_400 * 10**9, "days"), (10**9, "s"), (10**6, "ms"), (10**3, "µs")):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:,.1f} {unit}"
+    return f"{nanoseconds} ns"
+
+
 def numbered(noun: str, numbers: Collection[int]) -> str:
     """Numbers and what they are of: `step 3`, `steps 3-5`."""
     return f"{noun}{'s' * (len(set(numbers)) > 1)} {listed(numbers)}"

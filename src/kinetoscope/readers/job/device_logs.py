@@ -1,8 +1,9 @@
-"""Logs of devices that belong to the traces of a run: CSV of nvidia-smi and its kin with a time in each line."""
+"""Logs of devices that belong to the traces of a run: CSV of nvidia-smi and its kin, text of DCGM, with times."""
 
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -11,11 +12,15 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.errors import BrokenTraceError, LimitError
 from kinetoscope.model.counters.device_log import DeviceLog
 from kinetoscope.model.trace.source import Source
+from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.job.companion_files import CompanionFiles, Head
+from kinetoscope.readers.job.dcgm_logs import is_head, rows_of_dcgm
+from kinetoscope.readers.reader import CandidateFile
 
 FOLDER: Final = "device_log"
 
@@ -25,7 +30,12 @@ _HEADER: Final = re.compile(
 )
 _UNIT: Final = re.compile(r"\s*\[([^\]]{1,12})\]\s*\Z")
 _VALUE: Final = re.compile(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)\s*([A-Za-z%°/]{0,6})\s*\Z")
-_DEVICES: Final = ("index", "gpu", "device", "gpu_id")
+_BITS: Final = re.compile(r"0x[0-9A-Fa-f]{1,16}")
+_FLAGS: Final = {"Active": 1.0, "Not Active": 0.0}
+_DEVICES: Final = ("index", "gpu", "GPU", "device", "gpu_id")
+_IDENTITIES: Final = ("pci.bus_id", "gpu_bus_id", "uuid", "gpu_uuid")
+"""Columns that tell devices apart without a number: nvidia-smi lists them in the order of theirs."""
+
 _DIGITS: Final = re.compile(r"\d{1,4}\Z")
 _FORMATS: Final = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 _MAX_BYTES: Final = 1 << 30
@@ -34,7 +44,7 @@ _MAX_SECONDS: Final = 1 << 33
 
 
 def _recognises(_: str, head: Head) -> bool:
-    return _HEADER.match(head()) is not None
+    return _HEADER.match(head()) is not None or is_head(head().partition(b"\n")[0].decode("utf-8", "replace"))
 
 
 def log_at(source: Source, url: str) -> DeviceLog:
@@ -44,11 +54,14 @@ def log_at(source: Source, url: str) -> DeviceLog:
         NotFoundError, LimitError: it cannot be read.
         BrokenTraceError: no line of it has a time and a value.
     """
-    rows = csv.reader(_lines(source, url))
+    lines = _lines(source, url)
+    first = next(lines, "")
+    from_dcgm = is_head(first)
+    rows = rows_of_dcgm(first, lines, url) if from_dcgm else csv.reader(itertools.chain([first], lines))
     try:
         header = [each.strip() for each in next(rows, [])][:_MAX_COLUMNS]
         at = next(place for place, name in enumerate(header) if "timestamp" in name.lower())
-        device = next((place for place, name in enumerate(header) if name.lower() in _DEVICES), None)
+        device = next((header.index(name) for name in (*_DEVICES, *_IDENTITIES) if name in header), None)
         read = [row for row in rows if len(row) > at]
     except (csv.Error, StopIteration) as error:
         raise BrokenTraceError(f"{url}: no log of devices that can be read: {error}") from error
@@ -63,10 +76,10 @@ def log_at(source: Source, url: str) -> DeviceLog:
     }
     return DeviceLog(
         url=url,
-        program="nvidia-smi" if "[" in "".join(header) or "index" in header else "device log",
+        program="DCGM" if from_dcgm else "nvidia-smi" if "[" in "".join(header) or "index" in header else "device log",
         is_utc=all(time[1] for time in times if time is not None),
         time=np.array([time[0] for time in times if time is not None], np.int64),
-        device=np.array([_device(read[row], device) for row in chosen], np.int32),
+        device=_devices(header, [read[row] for row in chosen], device),
         values={name: column for name, column in values.items() if not np.isnan(column).all()},
     )
 
@@ -107,16 +120,37 @@ def _title(name: str, rows: Sequence[Sequence[str]], place: int) -> str:
 
 
 def _value(row: Sequence[str], place: int) -> float:
-    cell = _VALUE.match(row[place]) if len(row) > place else None
+    text = row[place].strip() if len(row) > place else ""
+    if text in _FLAGS:
+        return _FLAGS[text]
+    if _BITS.fullmatch(text):
+        return float(int(text, 16))
+    cell = _VALUE.match(text)
     return float(cell[1]) if cell else np.nan
 
 
-def _device(row: Sequence[str], place: int | None) -> int:
-    """The number of the device of a line; 0 where the log is of one."""
-    if place is None or len(row) <= place:
-        return 0
-    digits = _DIGITS.search(row[place].strip())
-    return int(digits[0]) if digits else 0
+def _devices(header: Sequence[str], rows: Sequence[Sequence[str]], place: int | None) -> Int32s:
+    """The number of the device of each row; 0 where no column says."""
+    if place is None:
+        return np.zeros(len(rows), np.int32)
+    texts = [row[place].strip() if len(row) > place else "" for row in rows]
+    if header[place] in _IDENTITIES:
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    else:
+        numbers = {text: int(digits[0]) if (digits := _DIGITS.search(text)) else 0 for text in {*texts}}
+    return np.array([numbers[text] for text in texts], np.int32)
+
+
+def _joined(sources: Sequence[Source], files: Sequence[CandidateFile]) -> tuple[list[tuple[str, ...]], list[Note]]:
+    """The logs of each trace: those that begin with its host, as the recorder's do, and those of no trace's host."""
+    names = [each.url.rpartition("/")[2] for each in sources]
+    hosts = {each.url: f"{each.url.rpartition('/')[2].partition('.')[0]}_" for each in files}
+    placed = {url for url, host in hosts.items() if any(name.startswith(host) for name in names)}
+    of_each = [
+        tuple(sorted(url for url, host in hosts.items() if url not in placed or name.startswith(host)))
+        for name in names
+    ]
+    return of_each, []
 
 
 FILES: Final = CompanionFiles(
@@ -124,5 +158,5 @@ FILES: Final = CompanionFiles(
     _recognises,
     "no log of devices; nvidia-smi --query-gpu=timestamp,index,power.draw,clocks.sm --format=csv -lms 100 writes one",
     log_at,
-    join=lambda sources, files: ([tuple(sorted(each.url for each in files))] * len(sources), []),
+    join=_joined,
 )
