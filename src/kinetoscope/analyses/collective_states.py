@@ -53,8 +53,7 @@ def collective_states(trace: Trace, select: Selection) -> Partial:
     comparable between ranks. It is about the whole job: nothing is
     selected.
     """
-    del select
-    return Partial(packed_records(trace))
+    return packed_records(trace, select)
 
 
 def finish(frame: pl.DataFrame) -> Partial:
@@ -76,7 +75,9 @@ ANALYSIS = Analysis(
     RESULT,
     combine=both,
     finish=finish,
+    shared=packed_records,
     across_ranks=True,
+    of_events=False,
     of_device_work=False,
     of_calls=False,
     selection_notes="never",

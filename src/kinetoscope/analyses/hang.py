@@ -85,8 +85,7 @@ def hang(trace: Trace, select: Selection) -> Partial:
     has left no dump may have done anything. Clocks of hosts may differ by milliseconds. It is about the whole job:
     nothing is selected.
     """
-    del select
-    return Partial(packed_records(trace))
+    return packed_records(trace, select)
 
 
 def finish(
@@ -111,7 +110,9 @@ ANALYSIS = Analysis(
     RESULT,
     combine=both,
     finish=finish,
+    shared=packed_records,
     across_ranks=True,
+    of_events=False,
     of_device_work=False,
     of_calls=False,
     selection_notes="never",

@@ -56,8 +56,16 @@ class Analysis:
     finish: Callable[..., Any] | None = None
     """Makes the rows of the result from those of all ranks; its keywords are parameters of the analysis, too."""
 
+    shared: Callable[..., Partial] | None = None
+    """What ranks are asked in place of `function`, where several analyses make their rows of the same answers: a job
+    asks for these once, and keeps them. Such analyses declare the same otherwise."""
+
     across_ranks: bool = False
     """It compares ranks: faces ask all of them, whichever are selected."""
+
+    of_events: bool = True
+    """It rests on the events of traces. Of dumps alone, whose events follow from what they hold, none are made for one
+    that does not."""
 
     of_device_work: bool = True
     """It rests on the records of device work: it says so where some were lost."""
@@ -138,7 +146,17 @@ class Analysis:
             for function in self._functions
         )
         finish = self.finish and functools.partial(self.finish, **of_all[0])
-        return Question(self.function, self, params.get("select", ALL), of_rank, self.combine, finish, params)
+        return Question(
+            self.shared or self.function,
+            self,
+            params.get("select", ALL),
+            of_rank,
+            self.combine,
+            finish,
+            params,
+            shared=self.shared is not None,
+            of_events=self.of_events,
+        )
 
     def __call__(self, job: Any, **params: Any) -> Result:
         """The answer of a job, with name, parameters and chart of the analysis. See `asked`."""
@@ -184,6 +202,8 @@ class Question:
         finish: makes the rows of the result from those of all ranks, and from `extra` if they have one; a Partial
             where it has notes about all ranks.
         given: the parameters of the analysis as they were given.
+        shared: the job keeps what ranks answer, for all questions of this kind with the same function and selection.
+        of_events: see `Analysis`.
     """
 
     of_trace: Callable[..., Partial]
@@ -193,6 +213,8 @@ class Question:
     combine: Combine | None = None
     finish: Callable[..., pl.DataFrame | Partial] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
+    shared: bool = False
+    of_events: bool = True
 
     def __post_init__(self) -> None:
         for name, value in self.params.items():

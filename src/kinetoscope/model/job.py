@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
 import polars as pl
 
 from kinetoscope import dispatch
+from kinetoscope.caching import SharedCache
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.analysis import Analysis, Question
 from kinetoscope.model.answer import Answer, Failure, Partial
@@ -30,6 +31,9 @@ CYCLE: Final = Column("cycle", pl.Int64, "Cycle of the profiler's schedule, from
 
 _MAX_REASONS: Final = 5
 """Reasons that notes give for ranks that are left out."""
+
+_SHARED_BYTES: Final = 1 << 28
+"""Memory for answers that several analyses share: those of thousands of ranks about a hang."""
 
 _MAX_SHOWN: Final = 60
 """Characters of a wrong value that a message repeats."""
@@ -69,12 +73,16 @@ class Job:
         sources: the files, by rank and cycle.
         engine: where questions are answered.
         notes: sentences about the files.
+        shared: answers of the ranks that several analyses make their rows of.
     """
 
     path: str
     sources: tuple[Source, ...]
     engine: Engine
     notes: tuple[Note, ...] = field(default=())
+    shared: SharedCache[Answer] = field(
+        default_factory=lambda: SharedCache(_SHARED_BYTES, _bytes_of), compare=False, hash=False
+    )
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -126,11 +134,31 @@ class Job:
             InputError: no rank could be read.
             UsageError: every rank finds fault with one of the questions.
         """
-        answers = self.engine.ask(self.sources, tuple(questions.values()))
+        answers = self._answers(tuple(questions.values()))
         return {
             name: self._result(question, answer)
             for (name, question), answer in zip(questions.items(), answers, strict=True)
         }
+
+    def _answers(self, questions: Sequence[Question]) -> Sequence[Answer]:
+        """The answers of the ranks to each question: what several share is asked for once, and kept."""
+        keys = [(self.sources, each.of_trace, each.select) if each.shared else None for each in questions]
+        if len({*keys}) == 1 and keys[0] is not None:  # whoever asks the same meanwhile waits for it
+            return (self.shared.get(keys[0], lambda: self._asked(questions[:1])[0]),) * len(questions)
+        named = [*enumerate(zip(keys, questions, strict=True))]
+        asked = {key or place: question for place, (key, question) in named if key is None or key not in self.shared}
+        answers = dict(zip(asked, self._asked([*asked.values()]), strict=True)) if asked else {}
+
+        def shared(key: Hashable, question: Question) -> Answer:
+            return self.shared.get(key, lambda: answers[key] if key in answers else self._asked([question])[0])
+
+        return [shared(key, question) if key else answers[place] for place, (key, question) in named]
+
+    def _asked(self, questions: Sequence[Question]) -> Sequence[Answer]:
+        sources = self.sources
+        if not any(each.of_events for each in questions):
+            sources = tuple(replace(each, options=replace(each.options, events=False)) for each in sources)
+        return self.engine.ask(sources, tuple(questions))
 
     def answer(self, question: Question) -> Result:
         """The answer to one question. See `ask`."""
@@ -193,6 +221,10 @@ class Job:
         if answer.folded is None:
             return Partial(question.schema.empty())
         return _finished(question, replace(answer.folded, notes=tuple(sorted(answer.folded.notes))))
+
+
+def _bytes_of(answer: Answer) -> int:
+    return 0 if answer.folded is None else int(answer.folded.frame.estimated_size())
 
 
 def _finished(question: Question, rows: Partial) -> Partial:

@@ -8,15 +8,13 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.analyses import asked
-from kinetoscope.model.analysis import Analysis, Question
-from kinetoscope.model.answer import Partial
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.hangs.of_job import PACKED, both, packed_records, unpacked
 from kinetoscope.model.hangs.records import Records
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed
-from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.blocks import Block, CodeBlock, NoteBlock, Page, RowsBlock, TableBlock
 from kinetoscope.pages.pictures.cycle import cycle_picture
 from kinetoscope.pages.pictures.rank_states import states_picture
@@ -55,23 +53,10 @@ HOSTS_OF_RANKS: Final = Schema(
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of a hang, of all ranks: they are asked once, and the analyses answer from what they say."""
     del params
-    records = job.answer(Question(_records, PACKED, select, combine=both))
-    hang, of_ranks = (_answered(asked(name, select=select), records) for name in ("hang", "collective_states"))
-    return composed(hang, of_ranks, unpacked(records.frame))
-
-
-def _records(trace: Trace, select: Selection) -> Partial:
-    del select
-    return Partial(packed_records(trace))
-
-
-def _answered(question: Question, records: Result) -> Result:
-    """The answer of an analysis whose ranks answer with their records."""
-    assert question.finish is not None
-    assert isinstance(question.declared, Analysis)
-    rows = question.finish(records.frame)
-    assert isinstance(rows, Partial)
-    return Result(rows.frame, question.schema, (*records.notes, *rows.notes), question.declared.name, question.given)
+    questions = {name: asked(name, select=select) for name in ("hang", "collective_states")}
+    records = Question(packed_records, PACKED, select, combine=both, shared=True, of_events=False)
+    answers = job.ask(questions | {"records": records})
+    return composed(answers["hang"], answers["collective_states"], unpacked(answers["records"].frame))
 
 
 def composed(hang: Result, of_ranks: Result, records: Records) -> Page:

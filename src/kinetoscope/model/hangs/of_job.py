@@ -6,9 +6,11 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.hangs.of_hosts import combined
 from kinetoscope.model.hangs.of_trace import records_of
 from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS, Records
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
@@ -31,9 +33,14 @@ def packed(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> pl
     return pl.concat([_NO_ROWS, *labelled], how="diagonal")
 
 
+def packed_records(trace: Trace, select: Selection) -> Partial:
+    """The answer of a rank to each question about a hang: all that is known of it, whatever is selected."""
+    del select
+    return Partial(_packed_records(trace))
+
+
 @derived
-def packed_records(trace: Trace) -> pl.DataFrame:
-    """The answer of a rank to each question about a hang: all that is known of it."""
+def _packed_records(trace: Trace) -> pl.DataFrame:
     return packed(*records_of(trace))
 
 

@@ -45,6 +45,7 @@ class SourceOptions:
         cache: folder for copies of remote files; "off" for none; "" for what the environment of the reader says.
         cache_size: bytes of them at most; None for what the environment says.
         peaks: what the user knows of the devices.
+        events: the events are wanted, of dumps alone, too; else only what is kept with the trace.
     """
 
     max_size: int = DEFAULT_MAX_SIZE
@@ -53,6 +54,7 @@ class SourceOptions:
     cache: str = ""
     cache_size: int | None = None
     peaks: OwnPeaks = OwnPeaks()
+    events: bool = True
 
 
 @dataclass(frozen=True, slots=True)

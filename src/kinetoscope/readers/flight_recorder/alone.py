@@ -65,13 +65,13 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
 
 def trace_of(source: Source, dumps: Sequence[FlightDump]) -> Trace:
-    """The trace of dumps that were read."""
+    """The trace of dumps that were read; without events if its source wants none."""
     from kinetoscope.model.flight_recorder.of_trace import by_age
     from kinetoscope.model.trace.build import TraceBuilder
 
     built = TraceBuilder()
     seen = np.zeros((2, 0), np.int64)
-    for dump in reversed(by_age(dumps)):
+    for dump in reversed(by_age(dumps)) if source.options.events else ():
         calls = np.stack([dump.entries.record, dump.entries.created])
         _add(built, dump, ~(np.isin(calls[0], seen[0]) & np.isin(calls[1], seen[1])))
         seen = np.concatenate([seen, calls], axis=1)
