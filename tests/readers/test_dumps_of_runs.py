@@ -16,6 +16,8 @@ from kinetoscope.cli.shared.options import Parser, add_reading
 from kinetoscope.errors import NotATraceError
 from kinetoscope.model.flight_recorder.of_trace import dumps_of
 from kinetoscope.model.health.check import examine
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.answered import answered, page_of
 from kinetoscope.reading import read
 from tests.notes import codes
 from tests.readers.flight_recorder.writing import START, content, dump, entry
@@ -156,3 +158,25 @@ def test_other_json_is_as_before(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"version": 3, "weights": []}))
     with pytest.raises(NotATraceError):
         read(tmp_path).trace()
+
+
+def test_a_file_beside_dumps_that_has_only_the_name_of_a_trace_is_named_and_left_out(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        written(tmp_path / f"nccl_trace_rank_{rank}")
+    (tmp_path / "config.json").write_text('{"lr": 3}')
+    job = read(tmp_path)
+    assert [each.reader for each in job.sources] == ["flight_recorder"] * 2
+    [note] = [each for each in job.notes if each.code == "NO_TRACE"]
+    assert "config.json" in note
+
+
+def test_the_ranks_are_asked_once_for_all_faces_of_a_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in (0, 1):
+        written(tmp_path / f"nccl_trace_rank_{rank}")
+    job = read(tmp_path)
+    asked: list[int] = []
+    ask = job.engine.ask
+    monkeypatch.setattr(job.engine, "ask", lambda *each: asked.append(len(each[0])) or ask(*each))
+    assert kinetoscope.hang(job).frame.height
+    answered(page_of("hang", job, Selection(), {}), job, Selection())
+    assert asked == [2]

@@ -10,7 +10,7 @@ from kinetoscope.analyses import GROUPS, asked
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import stored
-from kinetoscope.pages.answers.summary import of_run, of_snapshots
+from kinetoscope.pages.answers.summary import of_hang, of_run, of_snapshots
 from kinetoscope.pages.blocks import Page
 from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS
 
@@ -48,7 +48,10 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Page:
     }
     examined = _ranks_to_examine(job)
     only = None if len(examined) == len(job.ranks) else examined
-    of_rules = advice_questions(job, select, only) if several or examined else {}
+    hangs = all(each.is_of_hang for each in job.sources)
+    of_rules = advice_questions(job, select, only) if (several or examined) and not hangs else {}
+    if hangs:
+        questions |= {"hang": asked("hang", select=recorded)}
     memory_questions, memory = {}, None
     if any(each.files("snapshot") for each in job.sources):
         from kinetoscope.pages.sentences import snapshot
@@ -61,6 +64,8 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Page:
     results = {name: answers[name] for name in questions}
     if alone and memory is not None:
         return of_snapshots(job.path, results, advice, memory)
+    if hangs:
+        return of_hang(job.path, results)
     return of_run(job.path, results, advice, memory)
 
 

@@ -19,10 +19,10 @@ from kinetoscope.pages.blocks import Block, CodeBlock, NoteBlock, Page, RowsBloc
 from kinetoscope.pages.pictures.cycle import cycle_picture
 from kinetoscope.pages.pictures.rank_states import states_picture
 from kinetoscope.pages.sections.tables import table, with_values
-from kinetoscope.pages.sentences.hang import hang_sentence
+from kinetoscope.pages.sentences.hang import hang_sentence, remedy_of
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import grouped
-from kinetoscope.views.sentences import cell, constant, join, say
+from kinetoscope.views.sentences import constant, join, say
 
 _OTHER_VERDICTS: Final = 3
 """Verdicts beyond the first that are said in sentences."""
@@ -99,7 +99,7 @@ def _blocks(hang: Result, of_ranks: Result, records: Records) -> Iterator[Block]
 def _what_to_do(hang: Result) -> Iterator[Block]:
     """The remedy of the first cause, with an example; then what else was found."""
     cause = hang.frame.get_column("cause")[0]
-    yield NoteBlock(say("{remedy}", remedy=cell(hang, "remedy", verdict=1)), title="What to do", width="wide")
+    yield NoteBlock(remedy_of(hang), title="What to do", width="wide")
     if code := REMEDIES[cause].code:
         yield CodeBlock("For example", code.rstrip("\n"), width="narrow")
     others = hang.frame.height - 1

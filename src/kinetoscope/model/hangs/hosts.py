@@ -23,6 +23,10 @@ SIGNALS_TO_ALL: Final = ("signal 6", "signal 15", "SIGABRT", "SIGTERM")
 """How a rank ends that a watchdog or launcher ends because another hangs."""
 
 
+WELL: Final = ("exit code 0", "the program ended")
+"""How a rank ends that is done."""
+
+
 def host_cause(host: Mapping[str, Any] | None) -> HostCause | None:
     """The thing that keeps a host from its next call; None where nothing says."""
     if host is None:

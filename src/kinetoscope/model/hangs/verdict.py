@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args
 import polars as pl
 
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason, evidence
-from kinetoscope.model.hangs.hosts import host_cause
+from kinetoscope.model.hangs.hosts import WELL, host_cause
 from kinetoscope.model.hangs.reasons import merged, reason
 from kinetoscope.model.hangs.waiting import CLOCKS, RecordsEnd
 from kinetoscope.model.hangs.waits import ends
@@ -109,6 +109,8 @@ def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
     if job.moves:
         made = [(each, end) for each, end in made if each.cause == "slow rank" or each.certainty == "sure"]
     made_verdicts = [_verdict(job, calls, each, waiting) for each, waiting in merged(made)]
+    if not made_verdicts and not job.at.recorded:
+        return _of_hosts(job) or (HangVerdict("unknown", "guess"),)
     return tuple(sorted(made_verdicts, key=_first)) or _not_followed(job, calls) or (_no_hang(job),)
 
 
@@ -143,8 +145,6 @@ def _not_followed(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, 
 
 def _no_hang(job: HangEvidence) -> HangVerdict:
     """Nobody waits for what does not come."""
-    if not job.at.recorded:
-        return HangVerdict("unknown", "guess")
     causes = {rank: host_cause(job.at.hosts.get(rank)) for rank in job.at.ranks if job.pace.stands(rank)}
     busy = {rank: cause for rank, cause in causes.items() if cause is not None}
     if busy and job.moves is False:
@@ -152,6 +152,31 @@ def _no_hang(job: HangEvidence) -> HangVerdict:
         ranks = tuple(rank for rank, each in busy.items() if each == cause)
         return HangVerdict(cause, "likely", ranks, line=_line_of(job, ranks))
     return HangVerdict("no hang", "likely")
+
+
+def _of_hosts(job: HangEvidence) -> tuple[HangVerdict, ...]:
+    """What hosts alone say: who ended, and how; else who is not in a collective. Nobody knows who waits for whom.
+
+    Never sure: a rank may have ended because others did, in a way that says nothing of that.
+    """
+    by_host = {rank: host_cause(host) for rank, host in sorted(job.at.hosts.items())}
+    ended = {rank: host["ended"] for rank, host in sorted(job.at.hosts.items()) if host["ended"]}
+    if len(ended) == len(by_host) and {*ended.values()} <= {*WELL}:
+        return (HangVerdict("no hang", "likely"),) if ended else ()
+    waiting = tuple(rank for rank, cause in by_host.items() if cause is None and rank not in ended)
+    line = _line_of(job, waiting)
+    ways = sorted({*ended.values()}, key=lambda way: min(rank for rank, each in ended.items() if each == way))
+    made = []
+    for way in ways:
+        ranks = tuple(rank for rank, each in ended.items() if each == way)
+        certainty: Certainty = "likely" if by_host[ranks[0]] == "rank ended" else "guess"
+        made.append(HangVerdict("rank ended", certainty, ranks, waiting, line=_line_of(job, ranks), waiting_line=line))
+    causes = sorted({cause for cause in by_host.values() if cause not in (None, "rank ended")}, key=CAUSES.index)
+    for cause in () if made else causes:
+        ranks = tuple(rank for rank, each in by_host.items() if each == cause)
+        certainty = "likely" if waiting else "guess"
+        made.append(HangVerdict(cause, certainty, ranks, waiting, line=_line_of(job, ranks), waiting_line=line))
+    return tuple(sorted(made, key=lambda each: each.certainty == "guess"))
 
 
 def _verdict(job: HangEvidence, calls: pl.DataFrame, why: Reason, waiting: tuple[int, ...]) -> HangVerdict:

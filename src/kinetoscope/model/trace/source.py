@@ -95,6 +95,16 @@ class Source:
         return self.url in self.files("flight_recorder")
 
     @property
+    def is_of_host(self) -> bool:
+        """True if it is what a host left, without a trace or a dump: then no event is known."""
+        return self.url in self.files("hang")
+
+    @property
+    def is_of_hang(self) -> bool:
+        """True if it is only what a rank of a job that hangs leaves: dumps, or what the host wrote."""
+        return self.is_dump or self.is_of_host
+
+    @property
     def name(self) -> str:
         """The last part of the path, for people."""
         return self.url.rstrip("/").rpartition("/")[2] or self.url

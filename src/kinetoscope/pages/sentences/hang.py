@@ -33,7 +33,14 @@ def hang_sentence(result: Result, number: int = 1) -> Sentence:
     row = rows.row(0, named=True)
     said = _SAID[row["cause"]](result, row)
     sure = _CERTAINTY[row["certainty"]] if row["cause"] not in ("no hang", "unknown") else ""
+    if row["ended"] and row["cause"] == "rank ended":  # that much is recorded
+        sure = sure.replace("This is", "That this is the cause is") if row["certainty"] != "sure" else sure
     return join([said, _who_waits(result, row), sure])
+
+
+def remedy_of(result: Result, number: int = 1) -> Sentence:
+    """What to do about a verdict."""
+    return say("{remedy}", remedy=cell(result, "remedy", verdict=number))
 
 
 def _of(result: Result, row: Row, column: str) -> Quantity:
@@ -85,7 +92,13 @@ def _group(result: Result, row: Row) -> Sentence:
 
 def _call(result: Result, row: Row) -> Sentence:
     """`all_reduce 1,204 of group tp (ranks 0-7)`."""
-    name = _of(result, row, "name").words(_plain(row["name"], _NAME_CELLS)) if row["name"] else "collective"
+    name = (
+        _of(result, row, "name").words(_plain(row["name"], _NAME_CELLS))
+        if row["name"]
+        else "collective"
+        if row["seq"] is not None
+        else "a collective"
+    )
     number = say(" {seq}", seq=_of(result, row, "seq")) if row["seq"] is not None else EMPTY
     return say("{name}{number}{group}", name=name, number=number, group=_group(result, row))
 
@@ -210,10 +223,13 @@ def _ended(result: Result, row: Row) -> Sentence:
         how = say(" ({how})", how=_of(result, row, "ended").words(code(middle(row["ended"], _LINE_CELLS))))
     verb = "ended" if row["ended"] else "left no records, and may have ended"
     call = say(" before {call}", call=_call(result, row)) if row["name"] or row["group"] else EMPTY
-    return say(
+    last = "its last line" if _is_one(row) else "their last line"
+    said = say(
         "{who} {verb}{how}{call}{line}.", who=_who(result, row), verb=verb, how=how, call=call,
-        line=_line(result, row, before="; its last line is "),
+        line=_line(result, row, before=f"; {last} is "),
     )  # fmt: skip
+    unknown = "" if call else "What the ranks called last is unknown: none has left a dump of its collectives."
+    return join([said, unknown])
 
 
 def _unmatched(verb: str, missing: str) -> Callable[[Result, Row], Sentence]:
