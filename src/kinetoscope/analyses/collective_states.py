@@ -7,7 +7,7 @@ import polars as pl
 from kinetoscope.analyses.hang import NOTHING_RECORDED
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked
+from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked, unread
 from kinetoscope.model.hangs.states import states
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
@@ -76,6 +76,7 @@ ANALYSIS = Analysis(
     combine=both,
     finish=finish,
     shared=packed_records,
+    unread=unread,
     across_ranks=True,
     of_events=False,
     of_device_work=False,

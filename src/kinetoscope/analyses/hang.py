@@ -9,7 +9,7 @@ import polars as pl
 
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked
+from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked, unread
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.hangs.states import name_of_group, teams
 from kinetoscope.model.hangs.verdict import HangVerdict, verdicts
@@ -47,6 +47,7 @@ RESULT = Schema(
     Column("timeout", pl.Int64, "After which the watchdog ends the job; null where unknown.", "ns"),
     Column("activity", pl.String, "What the host of the first rank did, such as data loading; null where unknown."),
     Column("ended", pl.String, "How that rank ended, where something says."),
+    Column("damage", pl.String, "What is wrong with the records of that rank; null where they are whole."),
     Column("differs", pl.String, "What ranks give to the same collective, and which ranks."),
     Column("waits", pl.String, "Of an order of groups the waits of the cycle, in order."),
     Column("calls", pl.Int64, "How many calls show it."),
@@ -111,6 +112,7 @@ ANALYSIS = Analysis(
     combine=both,
     finish=finish,
     shared=packed_records,
+    unread=unread,
     across_ranks=True,
     of_events=False,
     of_device_work=False,
@@ -144,11 +146,12 @@ def rows_of(of_verdicts: Sequence[HangVerdict], groups: pl.DataFrame, hosts: pl.
             "timeout": each.timeout,
             "activity": host.get("activity"),
             "ended": host.get("ended"),
+            "damage": host.get("damage"),
             "differs": _differs(each),
             "waits": "; ".join(_wait(*wait, groups) for wait in each.cycle) or None,
             "calls": 0 if each.shows is None else each.shows.height,
             "remedy": REMEDIES[each.cause].what,
-            "recorded": len(known),
+            "recorded": hosts.filter(pl.col("source").fill_null("") != "").height,
             "world": world,
         }
 

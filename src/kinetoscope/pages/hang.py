@@ -9,7 +9,7 @@ import polars as pl
 
 from kinetoscope.analyses import asked
 from kinetoscope.model.analysis import Question
-from kinetoscope.model.hangs.of_job import PACKED, both, packed_records, unpacked
+from kinetoscope.model.hangs.of_job import PACKED, both, packed_records, unpacked, unread
 from kinetoscope.model.hangs.records import Records
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.job import Job
@@ -31,7 +31,7 @@ _STACKS: Final = 50
 
 _VERDICTS: Final = (
     "cause", "certainty", "ranks", "group", "seq", "name", "line", "waiting", "waiting_line", "waited", "timeout",
-    "activity", "ended", "differs", "waits",
+    "activity", "ended", "damage", "differs", "waits",
 )  # fmt: skip
 _CALLS: Final = (
     "verdict", "rank", "group", "seq", "name", "state", "input_sizes", "output_sizes", "types", "waited", "line",
@@ -54,7 +54,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of a hang, of all ranks: they are asked once, and the analyses answer from what they say."""
     del params
     questions = {name: asked(name, select=select) for name in ("hang", "collective_states")}
-    records = Question(packed_records, PACKED, select, combine=both, shared=True, of_events=False)
+    records = Question(packed_records, PACKED, select, combine=both, unread=unread, shared=True, of_events=False)
     answers = job.ask(questions | {"records": records})
     return composed(answers["hang"], answers["collective_states"], unpacked(answers["records"].frame))
 

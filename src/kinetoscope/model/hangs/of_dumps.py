@@ -117,6 +117,7 @@ def _host(rank: int, dumps: Sequence[FlightDump]) -> pl.DataFrame:
         "last_time": max(dump.last_time for dump in dumps),
         "written": written if written != NONE else None,
         "source": "flight recorder",
+        "damage": next((dump.damage for dump in dumps if dump.damage), None),
     }
     return HOSTS.frame([{**dict.fromkeys(HOSTS.names), **row}])
 

@@ -57,6 +57,7 @@ HOSTS: Final = Schema(
     Column("stack", pl.String, "Frames of its main thread then, outermost first; null without."),
     Column("ended", pl.String, "How it ended, where something says: killed by signal 9, exit code 1, out of memory."),
     Column("source", pl.String, "What its records come from: flight recorder, trace, stacks, log; several by commas."),
+    Column("damage", pl.String, "What is wrong with its records, as a dump that is cut; null where they are whole."),
 )
 """The hosts of the ranks of which anything is known. A rank without a row has left nothing."""
 

@@ -128,7 +128,8 @@ def _not_followed(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, 
     """
     made = []
     groups = [(number, group) for number, group in enumerate(job.at.groups) if group.key.startswith("gloo:")]
-    for rank, (number, group) in itertools.product(sorted(job.at.stale), groups):
+    whole = (rank for rank in sorted(job.at.stale) if not job.at.hosts.get(rank, {}).get("damage"))
+    for rank, (number, group) in itertools.product(whole, groups):
         called = job.at.has_called.get((number, rank))
         is_later = (pl.col("group") == group.key) & (pl.col("seq") > (called or 0)) & ~pl.col("is_p2p")
         later = job.calls.filter(is_later).sort("seq", "created")

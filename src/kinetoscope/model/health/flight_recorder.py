@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kinetoscope.errors import InputError
 from kinetoscope.model.flight_recorder.dump import NONE, FlightDump
-from kinetoscope.model.flight_recorder.of_trace import done_of, dumps_of
+from kinetoscope.model.flight_recorder.of_trace import DAMAGED, done_of, dumps_of
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -28,8 +28,9 @@ def _of_dump(dump: FlightDump) -> Iterator[Note]:
     library = f", library {dump.library}" if dump.library else ""
     what = f"{number_of(len(entries), 'call')} of {number_of(len(dump.groups), 'group')}, {running:,} not done"
     yield Note("DUMP", f"Dump of the Flight Recorder, format {dump.version or 'unknown'}{library}: {what}.")
-    if dump.notes:
-        yield Note("DUMP_ODD_ENTRIES", " ".join(dump.notes), "warning")
+    yield from (each for each in dump.notes if each.code == DAMAGED)
+    if odd := [each for each in dump.notes if each.code != DAMAGED]:
+        yield Note("DUMP_ODD_ENTRIES", " ".join(odd), "warning")
     if not len(entries):
         return
     lost = int(entries.record.min())

@@ -92,13 +92,8 @@ def _group(result: Result, row: Row) -> Sentence:
 
 def _call(result: Result, row: Row) -> Sentence:
     """`all_reduce 1,204 of group tp (ranks 0-7)`."""
-    name = (
-        _of(result, row, "name").words(_plain(row["name"], _NAME_CELLS))
-        if row["name"]
-        else "collective"
-        if row["seq"] is not None
-        else "a collective"
-    )
+    unnamed = "a collective" if row["seq"] is None else "collective"
+    name = _of(result, row, "name").words(_plain(row["name"], _NAME_CELLS)) if row["name"] else unnamed
     number = say(" {seq}", seq=_of(result, row, "seq")) if row["seq"] is not None else EMPTY
     return say("{name}{number}{group}", name=name, number=number, group=_group(result, row))
 
@@ -128,6 +123,13 @@ def _no_hang(_: Result, row: Row) -> Sentence:
 
 def _missing(result: Result, row: Row) -> Sentence:
     """Nothing says where its host is: the last line that is known is said."""
+    if row["damage"]:
+        damage = _of(result, row, "damage").words(_plain(row["damage"], _DIFFERENCE_CELLS))
+        return say(
+            "{who} {be} not known to have come to {call}: {its} records are damaged ({damage}).", who=_who(result, row),
+            be="is" if _is_one(row) else "are", call=_call(result, row), its="its" if _is_one(row) else "their",
+            damage=damage,
+        )  # fmt: skip
     came = say("{who} did not come to {call}", who=_who(result, row), call=_call(result, row))
     line = _line(result, row, before="; the last line that is known of it is ")
     return say("{came}{line}.", came=came, line=line)
