@@ -10,7 +10,7 @@ import polars as pl
 from kinetoscope.analyses import asked
 from kinetoscope.model.analysis import Question
 from kinetoscope.model.hangs.of_job import PACKED, both, packed_records, unpacked, unread
-from kinetoscope.model.hangs.records import Records
+from kinetoscope.model.hangs.records import HOSTS, Records
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
@@ -43,10 +43,7 @@ _STATES: Final = (
 HOSTS_OF_RANKS: Final = Schema(
     Column("count", pl.Int64, "How many ranks stand there."),
     Column("ranks", pl.String, "Which."),
-    Column("activity", pl.String, "What the host did, such as data loading; null where unknown."),
-    Column("line", pl.String, "The user's line."),
-    Column("ended", pl.String, "How the rank ended, where something says."),
-    Column("stack", pl.String, "Frames of its main thread, outermost first."),
+    *(HOSTS[name] for name in ("activity", "line", "ended", "stack")),
 )
 
 

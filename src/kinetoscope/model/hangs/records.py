@@ -14,7 +14,7 @@ from kinetoscope.schema import Column, Schema
 
 CALLS: Final = Schema(
     Column("rank", pl.Int64, "Rank that called it."),
-    Column("group", pl.String, "Process group, as `DumpedGroup.key`."),
+    Column("group", pl.String, "Process group: backend, name and description; null where it is about none."),
     Column("seq", pl.Int64, "Number of the collective in its group; of a send or receive its number among those."),
     Column("order", pl.Int64, "Place among all calls of the rank."),
     Column("is_p2p", pl.Boolean, "A send or a receive."),
@@ -37,7 +37,7 @@ CALLS: Final = Schema(
 
 GROUPS: Final = Schema(
     Column("rank", pl.Int64, "Rank that says so."),
-    Column("group", pl.String, "Process group, as `DumpedGroup.key`."),
+    CALLS["group"],
     Column("desc", pl.String, "Its description; null for none."),
     Column("backend", pl.String, "nccl, gloo, xccl, ucc; null where unknown."),
     Column("ranks", pl.List(pl.Int64), "Its members; null where nothing says."),

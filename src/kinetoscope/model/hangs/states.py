@@ -9,6 +9,7 @@ import polars as pl
 from kinetoscope.model.hangs.records import HOSTS
 from kinetoscope.model.hangs.waiting import RecordsEnd
 from kinetoscope.model.trace.text import listed
+from kinetoscope.schema import Column
 
 COMPLETED, STARTED, SCHEDULED, NEVER, NO_RECORDS = (
     "completed",
@@ -20,6 +21,8 @@ COMPLETED, STARTED, SCHEDULED, NEVER, NO_RECORDS = (
 STATES: Final = (NEVER, NO_RECORDS, SCHEDULED, STARTED, COMPLETED)
 """States of a rank in a collective, what matters most first: its dump's, and of a rank that others are ahead of,
 or that has left nothing."""
+
+TEAM: Final = Column("team", pl.String, "The group and its ranks: what tells groups of one name apart.")
 
 _OF_CALL: Final = ("seq", "is_p2p", "state", "name", "input_sizes", "output_sizes", "types", "created", "line")
 _TEAM: Final = ("rank", "group")
