@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kinetoscope.errors import InputError
-from kinetoscope.model.hangs.host_file import HostFile
-from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 
@@ -19,14 +17,4 @@ def host_files(trace: Trace) -> Iterator[Note]:
         yield Note("HOST_FILE_UNREADABLE", str(error), "error")
         return
     if files:
-        yield Note("HOST_FILES", f"Left by the host: {', '.join(map(_said, files))}.")
-
-
-def _said(file: HostFile) -> str:
-    if file.is_log:
-        return f"a log that names {number_of(len(file.exits), 'end')} of ranks"
-    if file.note is not None:
-        return f"a note ({file.note.why or 'without a reason'}, after step {file.note.step})"
-    if file.exits:
-        return f"how rank {file.exits[0].rank} ended"
-    return f"stacks of {number_of(len(file.threads), 'thread')}"
+        yield Note("HOST_FILES", f"Left by the host: {', '.join(each.words for each in files)}.")
