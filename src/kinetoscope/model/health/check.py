@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kinetoscope.model.health import data_quality, flight_recorder, host_files, lost_records, missing_data, snapshots
+from kinetoscope.model.health import data_quality, flight_recorder, lost_records, missing_data, snapshots
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.model.trace.trace import Trace
@@ -50,7 +50,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     missing_data.no_memory,
     snapshots.memory_snapshot,
     flight_recorder.flight_recorder,
-    host_files.host_files,
+    flight_recorder.host_files,
 )
 """Every check, in the order of symptoms of one severity."""
 
@@ -62,7 +62,7 @@ def examine(trace: Trace) -> Health:
     if trace.source.is_snapshot:
         checks = (snapshots.memory_snapshot,)
     elif trace.source.is_dump:
-        checks = (flight_recorder.flight_recorder, host_files.host_files)
+        checks = (flight_recorder.flight_recorder, flight_recorder.host_files)
     elif trace.source.is_of_host:
-        checks = (host_files.host_files,)
+        checks = (flight_recorder.host_files,)
     return Health.of(trace.reading, *(check(trace) for check in checks))

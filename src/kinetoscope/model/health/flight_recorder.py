@@ -1,4 +1,4 @@
-"""Checks of the Flight Recorder's dumps of a rank."""
+"""Checks of what a rank leaves of a hang: the Flight Recorder's dumps, and the files of its host."""
 
 from __future__ import annotations
 
@@ -44,3 +44,14 @@ def _of_dump(dump: FlightDump) -> Iterator[Note]:
     if (entries.stack == NONE).all():
         message = "The Flight Recorder's dump has no stacks, as JSON never has: lines of the program are unknown."
         yield Note("DUMP_WITHOUT_STACKS", message)
+
+
+def host_files(trace: Trace) -> Iterator[Note]:
+    """Notes on the stacks, notes, exits and logs that are read with the rank; none for a rank without any."""
+    try:
+        files = [*trace.companions("hang")]
+    except InputError as error:
+        yield Note("HOST_FILE_UNREADABLE", str(error), "error")
+        return
+    if files:
+        yield Note("HOST_FILES", f"Left by the host: {', '.join(each.words for each in files)}.")

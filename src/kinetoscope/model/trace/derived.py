@@ -73,7 +73,7 @@ def sealed(answer: Any) -> int:
     return size
 
 
-_PLAIN: Final = frozenset({str, int})
+_PLAIN_TYPES: Final = frozenset({str, int})
 
 
 def _parts(answer: Any) -> Iterator[np.ndarray[Any, Any] | pl.DataFrame]:
@@ -81,7 +81,7 @@ def _parts(answer: Any) -> Iterator[np.ndarray[Any, Any] | pl.DataFrame]:
     if isinstance(answer, (np.ndarray, pl.DataFrame)):
         yield answer
     elif isinstance(answer, tuple):
-        if not {*map(type, answer)} <= _PLAIN:  # of which there may be many
+        if not {*map(type, answer)} <= _PLAIN_TYPES:  # of which there may be many
             for part in answer:
                 yield from _parts(part)
     else:
