@@ -113,9 +113,6 @@ class SharedCache(Generic[V]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._values
-
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """The value of a key, by `make` if it is not kept; what `make` raises is raised for all who wait.
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
 import polars as pl
 
 from kinetoscope import dispatch
-from kinetoscope.caching import SharedCache
+from kinetoscope.caching import BoundedCache
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.analysis import Analysis, Question
 from kinetoscope.model.answer import Answer, Failure, Partial
@@ -34,6 +35,8 @@ _MAX_REASONS: Final = 5
 
 _SHARED_BYTES: Final = 1 << 28
 """Memory for answers that several analyses share: those of thousands of ranks about a hang."""
+
+_sharing: Final = threading.Lock()
 
 _MAX_SHOWN: Final = 60
 """Characters of a wrong value that a message repeats."""
@@ -80,9 +83,7 @@ class Job:
     sources: tuple[Source, ...]
     engine: Engine
     notes: tuple[Note, ...] = field(default=())
-    shared: SharedCache[Answer] = field(
-        default_factory=lambda: SharedCache(_SHARED_BYTES, _bytes_of), compare=False, hash=False
-    )
+    shared: BoundedCache[Answer] = field(default_factory=lambda: BoundedCache(_SHARED_BYTES), compare=False)
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -142,17 +143,16 @@ class Job:
 
     def _answers(self, questions: Sequence[Question]) -> Sequence[Answer]:
         """The answers of the ranks to each question: what several share is asked for once, and kept."""
-        keys = [(self.sources, each.of_trace, each.select) if each.shared else None for each in questions]
-        if len({*keys}) == 1 and keys[0] is not None:  # whoever asks the same meanwhile waits for it
-            return (self.shared.get(keys[0], lambda: self._asked(questions[:1])[0]),) * len(questions)
-        named = [*enumerate(zip(keys, questions, strict=True))]
-        asked = {key or place: question for place, (key, question) in named if key is None or key not in self.shared}
-        answers = dict(zip(asked, self._asked([*asked.values()]), strict=True)) if asked else {}
-
-        def shared(key: Hashable, question: Question) -> Answer:
-            return self.shared.get(key, lambda: answers[key] if key in answers else self._asked([question])[0])
-
-        return [shared(key, question) if key else answers[place] for place, (key, question) in named]
+        places = enumerate(questions)
+        keys = [(self.sources, each.of_trace, each.select) if each.shared else place for place, each in places]
+        answers = {key: known[0] for key in keys if (known := self.shared.peek(key)) is not None}
+        asked = {key: each for key, each in zip(keys, questions, strict=True) if key not in answers}
+        if asked:
+            answers |= dict(zip(asked, self._asked([*asked.values()]), strict=True))
+        with _sharing:
+            for key in (key for key, each in asked.items() if each.shared):
+                self.shared.put(key, answers[key], _bytes_of(answers[key]))
+        return [answers[key] for key in keys]
 
     def _asked(self, questions: Sequence[Question]) -> Sequence[Answer]:
         sources = self.sources

@@ -1,6 +1,6 @@
-"""What hosts left of a job that ended or hangs, without a trace or a dump: exits, notes, stacks of our recorder.
+"""Files that hosts left of a job that ended or hangs, without a trace or a dump: exits, notes, stacks of our recorder.
 
-It becomes a trace without events, which has these files as its companions: they are read when something asks for them.
+They become a trace without events, which has them as its companions: they are read when something asks for them.
 """
 
 from __future__ import annotations

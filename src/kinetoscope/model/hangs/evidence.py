@@ -78,8 +78,7 @@ def evidence(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
     calls = of_one_state(calls.with_row_index("row"))
     at = standing(calls, groups, hosts)
     job = HangEvidence(calls, at, pace(calls, hosts), {})
-    damaged = {rank for rank, host in at.hosts.items() if host["damage"] and rank in at.recorded}
-    at = replace(at, stale=at.stale | {*_of_before(job)} | damaged)
+    at = replace(at, stale=at.stale | {*_of_before(job)} | at.damaged)
     job = replace(job, at=at)
     return replace(job, broken=dict(_broken(job)))
 

@@ -43,7 +43,7 @@ def packed_records(trace: Trace, select: Selection) -> Partial:
 
 
 def unread(source: Source, failure: Failure) -> Partial:
-    """What is known of a rank whose dumps cannot be read: that, and why."""
+    """The answer of a rank whose dumps cannot be read: that, and why."""
     damage = failure.message.removeprefix(f"{source.url}: ").partition(";")[0]
     row = {"rank": source.rank, "damage": damage}
     rows = [{**dict.fromkeys(HOSTS.names), **row}] if source.is_of_hang or source.files(DUMPS) else []

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 import polars as pl
 
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason, evidence
-from kinetoscope.model.hangs.hosts import WELL, host_cause
+from kinetoscope.model.hangs.hosts import WELL, HostCause, has_ended, host_cause
 from kinetoscope.model.hangs.reasons import merged, reason
 from kinetoscope.model.hangs.waiting import CLOCKS, RecordsEnd
 from kinetoscope.model.hangs.waits import ends
@@ -109,9 +109,14 @@ def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
     if job.moves:
         made = [(each, end) for each, end in made if each.cause == "slow rank" or each.certainty == "sure"]
     made_verdicts = [_verdict(job, calls, each, waiting) for each, waiting in merged(made)]
-    if not made_verdicts and not job.at.recorded:
-        return _of_hosts(job) or (HangVerdict("unknown", "guess"),)
-    return tuple(sorted(made_verdicts, key=_first)) or _not_followed(job, calls) or (_no_hang(job),)
+    return tuple(sorted(made_verdicts, key=_first)) or _without_waits(job, calls)
+
+
+def _without_waits(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, ...]:
+    """The verdicts where no rank is seen to wait for another."""
+    if not job.at.recorded:
+        return _of_hosts(job)
+    return _not_followed(job, calls) or (_no_hang(job),)
 
 
 def _first(verdict: HangVerdict) -> tuple[bool, int, int]:
@@ -128,8 +133,7 @@ def _not_followed(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, 
     """
     made = []
     groups = [(number, group) for number, group in enumerate(job.at.groups) if group.key.startswith("gloo:")]
-    whole = (rank for rank in sorted(job.at.stale) if not job.at.hosts.get(rank, {}).get("damage"))
-    for rank, (number, group) in itertools.product(whole, groups):
+    for rank, (number, group) in itertools.product(sorted(job.at.stale - job.at.damaged), groups):
         called = job.at.has_called.get((number, rank))
         is_later = (pl.col("group") == group.key) & (pl.col("seq") > (called or 0)) & ~pl.col("is_p2p")
         later = job.calls.filter(is_later).sort("seq", "created")
@@ -156,28 +160,36 @@ def _no_hang(job: HangEvidence) -> HangVerdict:
 
 
 def _of_hosts(job: HangEvidence) -> tuple[HangVerdict, ...]:
-    """What hosts alone say: who ended, and how; else who is not in a collective. Nobody knows who waits for whom.
+    """Verdicts by hosts alone: who ended, and how; else who is not in a collective. Nobody knows who waits for whom.
 
     Never sure: a rank may have ended because others did, in a way that says nothing of that.
     """
-    by_host = {rank: host_cause(host) for rank, host in sorted(job.at.hosts.items())}
-    ended = {rank: host["ended"] for rank, host in sorted(job.at.hosts.items()) if host["ended"]}
-    if len(ended) == len(by_host) and {*ended.values()} <= {*WELL}:
-        return (HangVerdict("no hang", "likely"),) if ended else ()
-    waiting = tuple(rank for rank, cause in by_host.items() if cause is None and rank not in ended)
-    line = _line_of(job, waiting)
-    ways = sorted({*ended.values()}, key=lambda way: min(rank for rank, each in ended.items() if each == way))
-    made = []
-    for way in ways:
-        ranks = tuple(rank for rank, each in ended.items() if each == way)
-        certainty: Certainty = "likely" if by_host[ranks[0]] == "rank ended" else "guess"
-        made.append(HangVerdict("rank ended", certainty, ranks, waiting, line=_line_of(job, ranks), waiting_line=line))
-    causes = sorted({cause for cause in by_host.values() if cause not in (None, "rank ended")}, key=CAUSES.index)
-    for cause in () if made else causes:
-        ranks = tuple(rank for rank, each in by_host.items() if each == cause)
-        certainty = "likely" if waiting else "guess"
-        made.append(HangVerdict(cause, certainty, ranks, waiting, line=_line_of(job, ranks), waiting_line=line))
-    return tuple(sorted(made, key=lambda each: each.certainty == "guess"))
+    ended: dict[str, list[int]] = defaultdict(list)
+    elsewhere: dict[HostCause, list[int]] = defaultdict(list)
+    waiting: list[int] = []
+    for rank, host in sorted(job.at.hosts.items()):
+        cause = host_cause(host)
+        if host["ended"]:
+            ended[host["ended"]].append(rank)
+        elif cause is not None:
+            elsewhere[cause].append(rank)
+        else:
+            waiting.append(rank)
+    if {*ended} and {*ended} <= {*WELL} and not (elsewhere or waiting):
+        return (HangVerdict("no hang", "likely"),)
+    of_ends = [_of_ranks(job, "rank ended", ranks, waiting, guess=not has_ended(how)) for how, ranks in ended.items()]
+    of_stacks = [_of_ranks(job, cause, ranks, waiting, guess=not waiting) for cause, ranks in elsewhere.items()]
+    made = sorted(of_ends or of_stacks, key=lambda each: (each.certainty == "guess", CAUSES.index(each.cause)))
+    return tuple(made) or (HangVerdict("unknown", "guess"),)
+
+
+def _of_ranks(
+    job: HangEvidence, cause: Cause, ranks: Sequence[int], waiting: Sequence[int], *, guess: bool
+) -> HangVerdict:
+    lines = _line_of(job, ranks), _line_of(job, waiting)
+    return HangVerdict(
+        cause, "guess" if guess else "likely", tuple(ranks), tuple(waiting), line=lines[0], waiting_line=lines[1]
+    )
 
 
 def _verdict(job: HangEvidence, calls: pl.DataFrame, why: Reason, waiting: tuple[int, ...]) -> HangVerdict:

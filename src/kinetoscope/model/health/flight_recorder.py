@@ -28,9 +28,7 @@ def _of_dump(dump: FlightDump) -> Iterator[Note]:
     library = f", library {dump.library}" if dump.library else ""
     what = f"{number_of(len(entries), 'call')} of {number_of(len(dump.groups), 'group')}, {running:,} not done"
     yield Note("DUMP", f"Dump of the Flight Recorder, format {dump.version or 'unknown'}{library}: {what}.")
-    yield from (each for each in dump.notes if each.code == DAMAGED)
-    if odd := [each for each in dump.notes if each.code != DAMAGED]:
-        yield Note("DUMP_ODD_ENTRIES", " ".join(odd), "warning")
+    yield from _of_reading(dump)
     if not len(entries):
         return
     lost = int(entries.record.min())
@@ -44,6 +42,14 @@ def _of_dump(dump: FlightDump) -> Iterator[Note]:
     if (entries.stack == NONE).all():
         message = "The Flight Recorder's dump has no stacks, as JSON never has: lines of the program are unknown."
         yield Note("DUMP_WITHOUT_STACKS", message)
+
+
+def _of_reading(dump: FlightDump) -> Iterator[Note]:
+    """That it is damaged, and in one note what else reading has left out."""
+    odd = [each for each in dump.notes if each.code != DAMAGED]
+    yield from (each for each in dump.notes if each not in odd)
+    if odd:
+        yield Note("DUMP_ODD_ENTRIES", " ".join(odd), "warning")
 
 
 def host_files(trace: Trace) -> Iterator[Note]:

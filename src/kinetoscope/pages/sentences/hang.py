@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kinetoscope.analyses import asked
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.hangs.verdict import Cause
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, code, join, say
@@ -38,8 +42,19 @@ def hang_sentence(result: Result, number: int = 1) -> Sentence:
     return join([said, _who_waits(result, row), sure])
 
 
+def hang_question(job: Job, select: Selection) -> dict[str, Question]:
+    """The question about a hang, where there is nothing but what ranks leave of one: it is the first thing to say."""
+    alone = all(each.is_of_hang for each in job.sources)
+    return {"hang": asked("hang", select=select)} if alone else {}
+
+
+def hang_if_alone(results: Mapping[str, Result]) -> Sentence:
+    """The answer to `hang_question`; nothing where it was not asked."""
+    return hang_sentence(results["hang"]) if "hang" in results else EMPTY
+
+
 def remedy_of(result: Result, number: int = 1) -> Sentence:
-    """What to do about a verdict."""
+    """The advice on a verdict."""
     return say("{remedy}", remedy=cell(result, "remedy", verdict=number))
 
 

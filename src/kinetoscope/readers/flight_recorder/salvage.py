@@ -6,6 +6,8 @@ of the list of entries, if it was in the middle of it, another mark and the entr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kinetoscope.readers.json.tokenizer import PADDING
@@ -17,34 +19,35 @@ _APPENDS, _SETITEMS, _STOP = b"e", b"u", b"."
 
 def close_dump(tables: MachineTables) -> bool:
     """Close what is open in the dict of a damaged dump, so that it is one; False if no entry of it is whole."""
-    at, kinds = tables.at, tables.arrays["kinds"][: tables.at[m.DEPTH]].tolist()
+    kinds = tables.arrays["kinds"][: tables.at[m.DEPTH]].tolist()
     if kinds[:2] != [m.NEW_DICT, m.MARK]:
         return False
-    end, entries = 2, False
-    while kinds[end : end + 1] == [m.TEXT] and end + 1 < len(kinds):
-        kind, is_open = kinds[end + 1], kinds[end + 2 : end + 3] == [m.MARK]
-        if is_open and kind in (m.NEW_LIST, m.ENTRY_LIST):
-            first = end + 3
-            whole = next((place for place in range(first, len(kinds)) if kinds[place] != m.ENTRY), len(kinds))
-            entries = kind == m.ENTRY_LIST or whole > first
-            at[m.DEPTH] = whole
-            if entries and not _run(tables, _APPENDS):
-                return False
-            end += 2 * entries
+    end = _end_of_pairs(kinds)
+    has_entries = m.ENTRY_LIST in kinds[3:end:2]
+    if kinds[end + 1 : end + 3] in ([m.NEW_LIST, m.MARK], [m.ENTRY_LIST, m.MARK]):
+        first = end + 3
+        whole = next((place for place in range(first, len(kinds)) if kinds[place] != m.ENTRY), len(kinds))
+        is_more = whole > first and _run(tables, whole, _APPENDS)
+        if is_more or kinds[end + 1] == m.ENTRY_LIST:
+            end, has_entries = end + 2, True
+    return has_entries and _run(tables, end, _SETITEMS + _STOP)
+
+
+def _end_of_pairs(kinds: Sequence[int]) -> int:
+    """The place on the stack behind the last key of the dict whose value is whole."""
+    end = 2
+    while end + 1 < len(kinds) and kinds[end] == m.TEXT and kinds[end + 1] != m.MARK:
+        if kinds[end + 2 : end + 3] == [m.MARK]:
             break
-        if is_open:
-            break
-        entries |= kind == m.ENTRY_LIST
         end += 2
-    at[m.DEPTH] = end
-    return entries and _run(tables, _SETITEMS + _STOP)
+    return end
 
 
-def _run(tables: MachineTables, opcodes: bytes) -> bool:
-    """Run the machine over a few more opcodes, none of which it refuses."""
+def _run(tables: MachineTables, depth: int, opcodes: bytes) -> bool:
+    """Run the machine over a few more opcodes with the stack up to a depth; False if it refuses one."""
     text = np.full(len(opcodes) + PADDING, ord('"'), np.uint8)
     text[: len(opcodes)] = np.frombuffer(opcodes, np.uint8)
-    tables.at[m.POSITION] = 0
+    tables.at[m.POSITION], tables.at[m.DEPTH] = 0, depth
     while (status := m.run(text, len(opcodes), tables.at, *tables.arrays.values())) == m.ROOM:
         tables.grow(int(tables.at[m.WHAT]), 0)
     return bool(status != m.REFUSED)

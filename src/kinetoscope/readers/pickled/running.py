@@ -114,11 +114,17 @@ def _run(
             return room, _refusal(url, place, int(at[m.WHAT]), int(at[m.DETAIL]), words)
         rest = text[position:limit].tobytes()
         offset += position
-    if isinstance(blocks, JsonOpcodes) and blocks.damage is not None:
-        return room, blocks.damage
-    read = blocks.taken if isinstance(blocks, JsonOpcodes) else offset + len(rest)
+    return room, _end(url, blocks, offset + len(rest), words)
+
+
+def _end(url: str, blocks: Iterable[bytes], read: int, words: Words) -> BrokenTraceError:
+    """The error of a file that ends before what is in it does, or that is no JSON from there on."""
+    if isinstance(blocks, JsonOpcodes):
+        read = blocks.taken
+        if blocks.damage is not None:
+            return blocks.damage
     last = words.what.rpartition(" ")[2]
-    return room, BrokenTraceError(f"{url}: the file ends before the {last} does, after {read:,} bytes; {words.copy}")
+    return BrokenTraceError(f"{url}: the file ends before the {last} does, after {read:,} bytes; {words.copy}")
 
 
 def _refusal(url: str, place: int, what: int, detail: int, words: Words) -> BrokenTraceError:
