@@ -84,7 +84,7 @@ class Recorded:
             known = self.hosts.get(rank, {})
             written = self.written[rank] if dump is not None and self.has_written else None
             more = tuple(known.get(name) for name in ("activity", "line", "stack", "ended"))
-            hosts.append((rank, self.world, last, written, *more, "flight recorder" if dump else "log"))
+            hosts.append((rank, self.world, last, written, *more, "flight recorder" if dump else "log", None))
         return CALLS.frame(calls), GROUPS.frame(groups), HOSTS.frame(hosts)
 
 

@@ -16,6 +16,8 @@ from kinetoscope.cli.shared.options import Parser, add_reading
 from kinetoscope.errors import NotATraceError
 from kinetoscope.model.flight_recorder.of_trace import dumps_of
 from kinetoscope.model.health.check import examine
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.answered import answered, page_of
 from kinetoscope.reading import read
 from tests.notes import codes
 from tests.readers.flight_recorder.writing import START, content, dump, entry
@@ -129,9 +131,11 @@ def test_doctor_says_what_lies_there(tmp_path: Path) -> None:
     assert codes(health) == ["DUMP_WITHOUT_DURATIONS", "DUMP", "DUMP_OVERFLOWED", "DUMP_WITHOUT_STACKS"]
     assert "format 2.10, library 2.27.5: 4 calls of 1 group, 1 not done" in health["DUMP"]
     assert health["DUMP_OVERFLOWED"].number == 100
-    path.write_bytes(path.read_bytes()[:-9])
-    beside = read(trace(tmp_path / "rank0.json"), flight_recorder=path, ranks=[0])
-    assert "DUMP_UNREADABLE" in examine(beside.trace())
+    whole = path.read_bytes()
+    for size, code in ((len(whole) - 9, "DUMP_DAMAGED"), (300, "DUMP_UNREADABLE")):
+        path.write_bytes(whole[:size])
+        beside = read(trace(tmp_path / "rank0.json"), flight_recorder=path, ranks=[0])
+        assert code in examine(beside.trace())
 
 
 def test_the_option_of_the_command_line_is_named_as_others_are(tmp_path: Path) -> None:
@@ -156,3 +160,51 @@ def test_other_json_is_as_before(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"version": 3, "weights": []}))
     with pytest.raises(NotATraceError):
         read(tmp_path).trace()
+
+
+def test_a_file_beside_dumps_that_has_only_the_name_of_a_trace_is_named_and_left_out(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        written(tmp_path / f"nccl_trace_rank_{rank}")
+    (tmp_path / "config.json").write_text('{"lr": 3}')
+    job = read(tmp_path)
+    assert [each.reader for each in job.sources] == ["flight_recorder"] * 2
+    [note] = [each for each in job.notes if each.code == "NO_TRACE"]
+    assert "config.json" in note
+
+
+def test_the_ranks_are_asked_once_for_all_faces_of_a_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in (0, 1):
+        written(tmp_path / f"nccl_trace_rank_{rank}")
+    job = read(tmp_path)
+    asked: list[int] = []
+    ask = job.engine.ask
+
+    def counted(sources: Any, questions: Any) -> Any:
+        asked.append(len(sources))
+        return ask(sources, questions)
+
+    monkeypatch.setattr(job.engine, "ask", counted)
+    assert kinetoscope.hang(job).frame.height
+    answered(page_of("hang", job, Selection(), {}), job, Selection())
+    assert asked == [2]
+
+
+def test_a_rank_whose_dump_is_damaged_is_not_said_to_be_missing_for_sure(tmp_path: Path) -> None:
+    """Rank 1 has recorded 2 of 3 calls before the damage; of rank 2 nothing can be read."""
+    waits = {"state": "scheduled", "retired": False, "time_discovered_completed_ns": None}
+    for rank in range(3):
+        calls = [entry(0), entry(1), entry(2, **waits)]
+        whole = content(dump(calls, world=3), "c++")
+        size = len(whole) if rank == 0 else len(whole) - 300 if rank == 1 else whole.index(b"entries") + 20
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(whole[:size])
+    job = read(tmp_path)
+    answer = kinetoscope.hang(job)
+    assert {(row["cause"], row["certainty"], row["ranks"]) for row in answer.frame.to_dicts()} == {
+        ("missing rank", "guess", "1-2")
+    }
+    said = page_of("hang", job, Selection(), {}).sentence
+    assert "not known to have come to all_reduce 3" in said
+    assert "the file ends before the dump does" in said
+    assert {"DUMP_DAMAGED", "RANKS_LEFT_OUT"} <= {*codes(answer.notes)}
+    states = kinetoscope.collective_states(job).frame
+    assert dict(states.select("rank", "state").iter_rows()) == {0: "scheduled", 1: "no records", 2: "no records"}

@@ -7,19 +7,20 @@ import polars as pl
 from kinetoscope.analyses.hang import NOTHING_RECORDED
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked
-from kinetoscope.model.hangs.states import states
+from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked, unread
+from kinetoscope.model.hangs.records import CALLS, GROUPS
+from kinetoscope.model.hangs.states import TEAM, states
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank."),
-    Column("group", pl.String, "Process group: backend, name and description."),
-    Column("team", pl.String, "The group and its ranks: what tells groups of one name apart."),
+    CALLS["group"],
+    TEAM,
     Column("ranks", pl.Int64, "How many members it has; null where nothing says."),
-    Column("called", pl.Int64, "Number of the last collective that the rank has called there."),
-    Column("done", pl.Int64, "Number of the last collective that is done there on this rank."),
+    GROUPS["called"],
+    GROUPS["done"],
     Column("behind", pl.Int64, "By how many collectives it is behind the one of the group that is furthest."),
     Column(
         "state",
@@ -28,10 +29,7 @@ RESULT = Schema(
         " no records: the rank has left none.",
     ),
     Column("seq", pl.Int64, "Number of the call that it is at: the first that is not done, else the last."),
-    Column("name", pl.String, "What that is, such as all_reduce or send."),
-    Column("input_sizes", pl.String, "Sizes of what it gives."),
-    Column("output_sizes", pl.String, "Sizes of what it gets."),
-    Column("types", pl.String, "Types of its tensors."),
+    *(CALLS[name] for name in ("name", "input_sizes", "output_sizes", "types")),
     Column("since", pl.Int64, "How long it has been in it when the records were written; null unless it waits.", "ns"),
     Column(
         "line", pl.String, "The user's line of that call; of one never reached that of its host; null without stacks."
@@ -53,8 +51,7 @@ def collective_states(trace: Trace, select: Selection) -> Partial:
     comparable between ranks. It is about the whole job: nothing is
     selected.
     """
-    del select
-    return Partial(packed_records(trace))
+    return packed_records(trace, select)
 
 
 def finish(frame: pl.DataFrame) -> Partial:
@@ -76,7 +73,10 @@ ANALYSIS = Analysis(
     RESULT,
     combine=both,
     finish=finish,
+    shared=packed_records,
+    unread=unread,
     across_ranks=True,
+    of_events=False,
     of_device_work=False,
     of_calls=False,
     selection_notes="never",

@@ -9,9 +9,10 @@ import polars as pl
 
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked
+from kinetoscope.model.hangs.of_job import both, is_of_hang, packed_records, unpacked, unread
+from kinetoscope.model.hangs.records import CALLS, HOSTS
 from kinetoscope.model.hangs.remedies import REMEDIES
-from kinetoscope.model.hangs.states import name_of_group, teams
+from kinetoscope.model.hangs.states import TEAM, name_of_group, teams
 from kinetoscope.model.hangs.verdict import HangVerdict, verdicts
 from kinetoscope.model.hangs.waiting import RecordsEnd
 from kinetoscope.model.steps.selection import Selection
@@ -30,12 +31,12 @@ RESULT = Schema(
     Column("ranks", pl.String, "All ranks where the cause is."),
     Column("waiting", pl.Int64, "How many ranks wait because of it, directly or for ranks that wait."),
     Column("waiting_ranks", pl.String, "Those ranks."),
-    Column("group", pl.String, "Process group: backend, name and description; null where it is about none."),
+    CALLS["group"],
     Column("group_name", pl.String, "What people call it: its description, else its name."),
     Column("members", pl.String, "Ranks of the group; null where nothing says."),
-    Column("team", pl.String, "The group and its ranks, as in `collective_states`."),
-    Column("seq", pl.Int64, "Number of the collective, or of the send, in its group."),
-    Column("name", pl.String, "What it is, such as all_reduce; by verdict that of the ranks that wait."),
+    TEAM,
+    CALLS["seq"],
+    CALLS["name"],
     Column("line", pl.String, "The line where the ranks of the cause are, or last were; null without stacks."),
     Column("waiting_line", pl.String, "The line where the others wait; null without stacks."),
     Column(
@@ -44,17 +45,13 @@ RESULT = Schema(
         "How long they have waited when the records were written; by call since then.",
         "ns",
     ),
-    Column("timeout", pl.Int64, "After which the watchdog ends the job; null where unknown.", "ns"),
-    Column("activity", pl.String, "What the host of the first rank did, such as data loading; null where unknown."),
-    Column("ended", pl.String, "How that rank ended, where something says."),
+    CALLS["timeout"],
+    *(HOSTS[name] for name in ("activity", "ended", "damage")),
     Column("differs", pl.String, "What ranks give to the same collective, and which ranks."),
     Column("waits", pl.String, "Of an order of groups the waits of the cycle, in order."),
     Column("calls", pl.Int64, "How many calls show it."),
     Column("remedy", pl.String, "What to do."),
-    Column("state", pl.String, "By call: scheduled, started or completed."),
-    Column("input_sizes", pl.String, "By call: sizes of what it gives."),
-    Column("output_sizes", pl.String, "By call: sizes of what it gets."),
-    Column("types", pl.String, "By call: types of its tensors."),
+    *(CALLS[name] for name in ("state", "input_sizes", "output_sizes", "types")),
     Column("recorded", pl.Int64, "Ranks of which anything is known."),
     Column("world", pl.Int64, "Ranks of the job, as far as the records know."),
 )
@@ -78,15 +75,15 @@ def hang(trace: Trace, select: Selection) -> Partial:
     meet in one collective are compared by name, sizes, types and root. `docs/hangs.md` has the evidence of each cause.
 
     How to read it. The first row is the first cause: mend it first, and those after it may go by themselves. `line` is
-    where the ranks of the cause are, `waiting_line` where the others wait. With `by="call"` you see the calls that show
-    each verdict.
+    where the ranks of the cause are, `waiting_line` where the others wait, `name` what they wait in; `activity`,
+    `ended` and `damage` are about the first rank of the cause. With `by="call"` you see the calls that show each
+    verdict, with their state, sizes and types.
 
     Limits. *sure* is only what the records prove. The ring buffer has the last calls of a rank alone, and a rank that
     has left no dump may have done anything. Clocks of hosts may differ by milliseconds. It is about the whole job:
     nothing is selected.
     """
-    del select
-    return Partial(packed_records(trace))
+    return packed_records(trace, select)
 
 
 def finish(
@@ -111,7 +108,10 @@ ANALYSIS = Analysis(
     RESULT,
     combine=both,
     finish=finish,
+    shared=packed_records,
+    unread=unread,
     across_ranks=True,
+    of_events=False,
     of_device_work=False,
     of_calls=False,
     selection_notes="never",
@@ -143,11 +143,12 @@ def rows_of(of_verdicts: Sequence[HangVerdict], groups: pl.DataFrame, hosts: pl.
             "timeout": each.timeout,
             "activity": host.get("activity"),
             "ended": host.get("ended"),
+            "damage": host.get("damage"),
             "differs": _differs(each),
             "waits": "; ".join(_wait(*wait, groups) for wait in each.cycle) or None,
             "calls": 0 if each.shows is None else each.shows.height,
             "remedy": REMEDIES[each.cause].what,
-            "recorded": len(known),
+            "recorded": hosts.filter(pl.col("source").fill_null("") != "").height,
             "world": world,
         }
 

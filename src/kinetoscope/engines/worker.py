@@ -63,7 +63,7 @@ def ask(source: Source, trace: Callable[[], Trace], questions: Sequence[Question
     try:
         loaded = trace()
     except KinetoscopeError as error:
-        return (failed(source, Failure.of(error)),) * len(questions)
+        return tuple(question.failed(source, Failure.of(error)) for question in questions)
     return tuple(question.of_rank(source, loaded) for question in questions)
 
 

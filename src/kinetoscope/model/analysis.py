@@ -56,8 +56,19 @@ class Analysis:
     finish: Callable[..., Any] | None = None
     """Makes the rows of the result from those of all ranks; its keywords are parameters of the analysis, too."""
 
+    shared: Callable[..., Partial] | None = None
+    """What ranks are asked in place of `function`, where several analyses make their rows of the same answers: a job
+    asks for these once, and keeps them. Such analyses declare the same otherwise."""
+
+    unread: Callable[[Source, Failure], Partial] | None = None
+    """What is said of a rank that cannot be read, where that matters to the others."""
+
     across_ranks: bool = False
     """It compares ranks: faces ask all of them, whichever are selected."""
+
+    of_events: bool = True
+    """It rests on the events of traces. Of dumps alone, whose events follow from what they hold, none are made for one
+    that does not."""
 
     of_device_work: bool = True
     """It rests on the records of device work: it says so where some were lost."""
@@ -138,7 +149,18 @@ class Analysis:
             for function in self._functions
         )
         finish = self.finish and functools.partial(self.finish, **of_all[0])
-        return Question(self.function, self, params.get("select", ALL), of_rank, self.combine, finish, params)
+        return Question(
+            self.shared or self.function,
+            self,
+            params.get("select", ALL),
+            of_rank,
+            self.combine,
+            finish,
+            params,
+            unread=self.unread,
+            shared=self.shared is not None,
+            of_events=self.of_events,
+        )
 
     def __call__(self, job: Any, **params: Any) -> Result:
         """The answer of a job, with name, parameters and chart of the analysis. See `asked`."""
@@ -184,6 +206,9 @@ class Question:
         finish: makes the rows of the result from those of all ranks, and from `extra` if they have one; a Partial
             where it has notes about all ranks.
         given: the parameters of the analysis as they were given.
+        unread: see `Analysis`.
+        shared: the job keeps what ranks answer, for all questions of this kind with the same function and selection.
+        of_events: see `Analysis`.
     """
 
     of_trace: Callable[..., Partial]
@@ -193,6 +218,9 @@ class Question:
     combine: Combine | None = None
     finish: Callable[..., pl.DataFrame | Partial] | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
+    unread: Callable[[Source, Failure], Partial] | None = None
+    shared: bool = False
+    of_events: bool = True
 
     def __post_init__(self) -> None:
         for name, value in self.params.items():
@@ -214,8 +242,13 @@ class Question:
         try:
             answer = self._of_rank(trace)
         except KinetoscopeError as error:
-            return failed(source, Failure.of(error))
+            return self.failed(source, Failure.of(error))
         return Answer({}, answer) if self.combine else Answer({(source.rank, source.cycle): answer})
+
+    def failed(self, source: Source, failure: Failure) -> Answer:
+        """The answer of a rank that has none, and what is said of it instead."""
+        said = None if self.unread is None or failure.usage else self.unread(source, failure)
+        return replace(failed(source, failure), folded=said)
 
     def _of_rank(self, trace: Trace) -> Partial:
         """Its first notes are on damage of the file, lost work, what is selected, captures, and steps."""

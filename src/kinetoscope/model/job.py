@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
@@ -14,6 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 import polars as pl
 
 from kinetoscope import dispatch
+from kinetoscope.caching import BoundedCache
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.analysis import Analysis, Question
 from kinetoscope.model.answer import Answer, Failure, Partial
@@ -30,6 +32,11 @@ CYCLE: Final = Column("cycle", pl.Int64, "Cycle of the profiler's schedule, from
 
 _MAX_REASONS: Final = 5
 """Reasons that notes give for ranks that are left out."""
+
+_SHARED_BYTES: Final = 1 << 28
+"""Memory for answers that several analyses share: those of thousands of ranks about a hang."""
+
+_sharing: Final = threading.Lock()
 
 _MAX_SHOWN: Final = 60
 """Characters of a wrong value that a message repeats."""
@@ -69,12 +76,14 @@ class Job:
         sources: the files, by rank and cycle.
         engine: where questions are answered.
         notes: sentences about the files.
+        shared: answers of the ranks that several analyses make their rows of.
     """
 
     path: str
     sources: tuple[Source, ...]
     engine: Engine
     notes: tuple[Note, ...] = field(default=())
+    shared: BoundedCache[Answer] = field(default_factory=lambda: BoundedCache(_SHARED_BYTES), compare=False)
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -126,11 +135,30 @@ class Job:
             InputError: no rank could be read.
             UsageError: every rank finds fault with one of the questions.
         """
-        answers = self.engine.ask(self.sources, tuple(questions.values()))
+        answers = self._answers(tuple(questions.values()))
         return {
             name: self._result(question, answer)
             for (name, question), answer in zip(questions.items(), answers, strict=True)
         }
+
+    def _answers(self, questions: Sequence[Question]) -> Sequence[Answer]:
+        """The answers of the ranks to each question: what several share is asked for once, and kept."""
+        places = enumerate(questions)
+        keys = [(self.sources, each.of_trace, each.select) if each.shared else place for place, each in places]
+        answers = {key: known[0] for key in keys if (known := self.shared.peek(key)) is not None}
+        asked = {key: each for key, each in zip(keys, questions, strict=True) if key not in answers}
+        if asked:
+            answers |= dict(zip(asked, self._asked([*asked.values()]), strict=True))
+        with _sharing:
+            for key in (key for key, each in asked.items() if each.shared):
+                self.shared.put(key, answers[key], _bytes_of(answers[key]))
+        return [answers[key] for key in keys]
+
+    def _asked(self, questions: Sequence[Question]) -> Sequence[Answer]:
+        sources = self.sources
+        if not any(each.of_events for each in questions):
+            sources = tuple(replace(each, options=replace(each.options, events=False)) for each in sources)
+        return self.engine.ask(sources, tuple(questions))
 
     def answer(self, question: Question) -> Result:
         """The answer to one question. See `ask`."""
@@ -193,6 +221,10 @@ class Job:
         if answer.folded is None:
             return Partial(question.schema.empty())
         return _finished(question, replace(answer.folded, notes=tuple(sorted(answer.folded.notes))))
+
+
+def _bytes_of(answer: Answer) -> int:
+    return 0 if answer.folded is None else int(answer.folded.frame.estimated_size())
 
 
 def _finished(question: Question, rows: Partial) -> Partial:

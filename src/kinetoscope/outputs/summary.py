@@ -10,9 +10,10 @@ from kinetoscope.analyses import GROUPS, asked
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import stored
-from kinetoscope.pages.answers.summary import of_run, of_snapshots
+from kinetoscope.pages.answers.summary import of_hang, of_run, of_snapshots
 from kinetoscope.pages.blocks import Page
 from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS
+from kinetoscope.pages.sentences.hang import hang_question
 
 _LARGEST_BYTES: Final = 300_000_000
 """Bytes of JSON up to which rules about one rank are asked of all ranks; of more they are asked of some."""
@@ -48,19 +49,22 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Page:
     }
     examined = _ranks_to_examine(job)
     only = None if len(examined) == len(job.ranks) else examined
-    of_rules = advice_questions(job, select, only) if several or examined else {}
+    of_hangs = hang_question(job, recorded)
+    of_rules = advice_questions(job, select, only) if (several or examined) and not of_hangs else {}
     memory_questions, memory = {}, None
     if any(each.files("snapshot") for each in job.sources):
         from kinetoscope.pages.sentences import snapshot
 
         memory_questions = snapshot.snapshot_questions(recorded)
-    answers = job.ask(questions | of_rules | memory_questions)
+    answers = job.ask(questions | of_rules | memory_questions | of_hangs)
     if memory_questions:
         memory = snapshot.snapshot_words(job, recorded, answers)
     advice = advice_from(job, select, only, answers) if of_rules else None
     results = {name: answers[name] for name in questions}
     if alone and memory is not None:
         return of_snapshots(job.path, results, advice, memory)
+    if of_hangs:
+        return of_hang(job.path, results | {"hang": answers["hang"]})
     return of_run(job.path, results, advice, memory)
 
 

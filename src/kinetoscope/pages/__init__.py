@@ -58,10 +58,11 @@ class View:
 
 SNAPSHOT: Final = "snapshot"
 DUMP: Final = "flight_recorder"
-ALONE_KINDS: Final = (SNAPSHOT, DUMP)
+HOSTS: Final = "hang"
+ALONE_KINDS: Final = (SNAPSHOT, DUMP, HOSTS)
 """Kinds of files that are runs without a trace: they stand in the place of the kind of program."""
 
-_OF_HANGS: Final = (DUMP, "hang")
+_OF_HANGS: Final = (DUMP, HOSTS)
 """Kinds of files that only a run has that may hang."""
 
 
@@ -84,7 +85,7 @@ PAGES: Final[dict[str, View]] = {
     "critical_path": View("Critical path"),
     "serving": View("Serving", ranks="job", recorded=True, programs=("serving", "inference")),
     "distributed": View("Distributed", ranks="all"),
-    "hang": View("Hang", ranks="all", recorded=True, alone=(DUMP,), needs=_OF_HANGS),
+    "hang": View("Hang", ranks="all", recorded=True, alone=_OF_HANGS, needs=_OF_HANGS),
     "sources": View("Sources", sums=True),
     "compare": View("Compare", ranks="job", runs=2, alone=(SNAPSHOT,)),
     "ledger": View("Ledger", ranks="all", runs=ALL),
@@ -109,7 +110,7 @@ def views_of(program: str, files: Collection[str]) -> tuple[str, ...]:
 
 def first_view(program: str) -> str:
     """The view that a run opens with."""
-    return {SNAPSHOT: "memory", DUMP: "hang"}.get(program, "overview")
+    return {SNAPSHOT: "memory", DUMP: "hang", HOSTS: "hang"}.get(program, "overview")
 
 
 class Composer(Protocol):

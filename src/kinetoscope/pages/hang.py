@@ -8,23 +8,21 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.analyses import asked
-from kinetoscope.model.analysis import Analysis, Question
-from kinetoscope.model.answer import Partial
-from kinetoscope.model.hangs.of_job import PACKED, both, packed_records, unpacked
-from kinetoscope.model.hangs.records import Records
+from kinetoscope.model.analysis import Question
+from kinetoscope.model.hangs.of_job import PACKED, both, packed_records, unpacked, unread
+from kinetoscope.model.hangs.records import HOSTS, Records
 from kinetoscope.model.hangs.remedies import REMEDIES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed
-from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.blocks import Block, CodeBlock, NoteBlock, Page, RowsBlock, TableBlock
 from kinetoscope.pages.pictures.cycle import cycle_picture
 from kinetoscope.pages.pictures.rank_states import states_picture
 from kinetoscope.pages.sections.tables import table, with_values
-from kinetoscope.pages.sentences.hang import hang_sentence
+from kinetoscope.pages.sentences.hang import hang_sentence, remedy_of
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import grouped
-from kinetoscope.views.sentences import cell, constant, join, say
+from kinetoscope.views.sentences import constant, join, say
 
 _OTHER_VERDICTS: Final = 3
 """Verdicts beyond the first that are said in sentences."""
@@ -33,7 +31,7 @@ _STACKS: Final = 50
 
 _VERDICTS: Final = (
     "cause", "certainty", "ranks", "group", "seq", "name", "line", "waiting", "waiting_line", "waited", "timeout",
-    "activity", "ended", "differs", "waits",
+    "activity", "ended", "damage", "differs", "waits",
 )  # fmt: skip
 _CALLS: Final = (
     "verdict", "rank", "group", "seq", "name", "state", "input_sizes", "output_sizes", "types", "waited", "line",
@@ -45,33 +43,17 @@ _STATES: Final = (
 HOSTS_OF_RANKS: Final = Schema(
     Column("count", pl.Int64, "How many ranks stand there."),
     Column("ranks", pl.String, "Which."),
-    Column("activity", pl.String, "What the host did, such as data loading; null where unknown."),
-    Column("line", pl.String, "The user's line."),
-    Column("ended", pl.String, "How the rank ended, where something says."),
-    Column("stack", pl.String, "Frames of its main thread, outermost first."),
+    *(HOSTS[name] for name in ("activity", "line", "ended", "stack")),
 )
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of a hang, of all ranks: they are asked once, and the analyses answer from what they say."""
     del params
-    records = job.answer(Question(_records, PACKED, select, combine=both))
-    hang, of_ranks = (_answered(asked(name, select=select), records) for name in ("hang", "collective_states"))
-    return composed(hang, of_ranks, unpacked(records.frame))
-
-
-def _records(trace: Trace, select: Selection) -> Partial:
-    del select
-    return Partial(packed_records(trace))
-
-
-def _answered(question: Question, records: Result) -> Result:
-    """The answer of an analysis whose ranks answer with their records."""
-    assert question.finish is not None
-    assert isinstance(question.declared, Analysis)
-    rows = question.finish(records.frame)
-    assert isinstance(rows, Partial)
-    return Result(rows.frame, question.schema, (*records.notes, *rows.notes), question.declared.name, question.given)
+    questions = {name: asked(name, select=select) for name in ("hang", "collective_states")}
+    records = Question(packed_records, PACKED, select, combine=both, unread=unread, shared=True, of_events=False)
+    answers = job.ask(questions | {"records": records})
+    return composed(answers["hang"], answers["collective_states"], unpacked(answers["records"].frame))
 
 
 def composed(hang: Result, of_ranks: Result, records: Records) -> Page:
@@ -114,7 +96,7 @@ def _blocks(hang: Result, of_ranks: Result, records: Records) -> Iterator[Block]
 def _what_to_do(hang: Result) -> Iterator[Block]:
     """The remedy of the first cause, with an example; then what else was found."""
     cause = hang.frame.get_column("cause")[0]
-    yield NoteBlock(say("{remedy}", remedy=cell(hang, "remedy", verdict=1)), title="What to do", width="wide")
+    yield NoteBlock(remedy_of(hang), title="What to do", width="wide")
     if code := REMEDIES[cause].code:
         yield CodeBlock("For example", code.rstrip("\n"), width="narrow")
     others = hang.frame.height - 1

@@ -28,6 +28,7 @@ from kinetoscope.pages.blocks import (
 from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest
 from kinetoscope.pages.pictures.roofline import headroom_block
 from kinetoscope.pages.sentences.device_limits import without_reasons
+from kinetoscope.pages.sentences.hang import hang_if_alone, hang_question
 from kinetoscope.pages.sentences.recorded import device_labels, has_steps
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import kind_of
@@ -52,12 +53,13 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     if len(job.ranks) == 1:
         every = replace(select, steps=EVERY_STEP) if select.steps == STEADY_STEPS else select
         ask[_EVERY_STEP] = asked("step_breakdown", select=every)
+    ask |= hang_question(job, select)
     results = job.ask(ask)
     summary = digest(job.path, results)
     return Page(
         name="overview",
         title="Overview",
-        sentence=join([summary.headline, summary.ranks]),
+        sentence=join([hang_if_alone(results), summary.headline, summary.ranks]),
         facts=(summary.name.rstrip("/").rpartition("/")[2] or summary.name, *summary.facts),
         blocks=tuple(_blocks(job, results, summary)),
         cannot=tuple(dict.fromkeys(summary.health)),

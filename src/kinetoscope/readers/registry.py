@@ -8,7 +8,7 @@ from typing import Final
 from kinetoscope.extensions import declared
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers import inspector, parquet, rocprof
+from kinetoscope.readers import hosts, inspector, parquet, rocprof
 from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
 from kinetoscope.readers.flight_recorder import alone as flight_recorder
@@ -29,6 +29,7 @@ READERS: Final[dict[str, Reader]] = {
     rocprof.READER.name: rocprof.READER,
     flight_recorder.READER.name: flight_recorder.READER,
     perfetto.READER.name: perfetto.READER,
+    hosts.READER.name: hosts.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 

@@ -11,6 +11,7 @@ import pytest
 
 from kinetoscope.errors import InputError, NotATraceError
 from kinetoscope.readers.flight_recorder import load
+from tests.notes import codes
 from tests.readers.bombs import peak
 from tests.readers.flight_recorder.mutilated import survive
 from tests.readers.flight_recorder.writing import content, dump, entry
@@ -57,10 +58,32 @@ def test_what_no_recorder_writes_is_refused(opcodes: bytes, reason: str) -> None
     assert reason in refused(START + opcodes)
 
 
-def test_a_dump_cut_anywhere_is_refused() -> None:
-    whole = content(dump([entry(0), entry(1)]))
+@pytest.mark.parametrize("form", ["c++", "pickle", "json"])
+def test_a_dump_cut_anywhere_has_the_calls_before_that_or_is_refused(form: Any) -> None:
+    calls = [entry(0), entry(1), entry(2)]
+    whole = content(dump(calls), form)
+    read: list[tuple[int, ...]] = []
     for length in range(1, len(whole), 41):
-        assert "ends before the dump does" in refused(whole[:length])
+        try:
+            cut = load("hostile", [whole[:length]])
+        except InputError:
+            assert not read
+            assert "ends before the dump does" in refused(whole[:length])
+            continue
+        assert codes(cut.notes) == ["DUMP_DAMAGED"]
+        assert "the file ends before the dump does, after" in cut.damage
+        read.append(tuple(cut.entries.record.tolist()))
+    assert [*dict.fromkeys(read)][:2] == [(0,), (0, 1)]
+
+
+def test_what_stands_after_damage_counts_no_more() -> None:
+    """An opcode without its arguments, after 1,500 calls, of which Python's pickler has appended 1,000."""
+    whole = pickle.dumps(dump([entry(k) for k in range(2000)]), 4)
+    at = whole.index(b"\x8c\x09record_id") + len(whole) * 3 // 4
+    cut = load("damaged", [whole[:at] + b"aaaa" + whole[at:]])
+    assert 1400 < len(cut.entries) < 1600
+    assert cut.entries.record.tolist() == [*range(len(cut.entries))]
+    assert cut.groups[0].ranks == (0, 1)
 
 
 def test_what_is_no_json_is_refused() -> None:

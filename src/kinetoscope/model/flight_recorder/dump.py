@@ -116,6 +116,7 @@ class FlightDump:
         library: version of NCCL or RCCL; "" where it does not say.
         written: when the file was written, ns since 1970, by what it or its companion says; NONE where nothing does.
             The times of entries give a lower bound: see `last_time`.
+        damage: what is wrong, where it is cut or damaged: the last calls are missing; "" where it is whole.
         more: other facts, such as `nccl_comm_state`, as texts.
         notes: what was left out of it.
     """
@@ -128,6 +129,7 @@ class FlightDump:
     strings: Strings
     library: str = ""
     written: int = NONE
+    damage: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
 

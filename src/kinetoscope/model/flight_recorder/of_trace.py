@@ -14,6 +14,9 @@ from kinetoscope.model.trace.trace import Trace
 DUMPS: Final = "flight_recorder"
 """The kind of companions that dumps are."""
 
+DAMAGED: Final = "DUMP_DAMAGED"
+"""Code of the note on a dump that is cut or damaged."""
+
 
 def dumps_of(trace: Trace) -> tuple[FlightDump, ...]:
     """All of them, in order of name; () for a rank without any.

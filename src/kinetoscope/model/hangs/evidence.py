@@ -78,7 +78,7 @@ def evidence(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
     calls = of_one_state(calls.with_row_index("row"))
     at = standing(calls, groups, hosts)
     job = HangEvidence(calls, at, pace(calls, hosts), {})
-    at = replace(at, stale=at.stale | {*_of_before(job)})
+    at = replace(at, stale=at.stale | {*_of_before(job)} | at.damaged)
     job = replace(job, at=at)
     return replace(job, broken=dict(_broken(job)))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kinetoscope.model.trace.text import number_of
+
 
 @dataclass(frozen=True)
 class ThreadStack:
@@ -100,3 +102,14 @@ class HostFile:
     note: HostNote | None = None
     exits: tuple[HostExit, ...] = ()
     is_log: bool = False
+
+    @property
+    def words(self) -> str:
+        """A few words on what it is."""
+        if self.is_log:
+            return f"a log that says of {number_of(len(self.exits), 'rank')} how it ended"
+        if self.note is not None:
+            return f"a note ({self.note.why or 'without a reason'}, after step {self.note.step})"
+        if self.exits:
+            return f"how rank {self.exits[0].rank} ended"
+        return f"stacks of {number_of(len(self.threads), 'thread')}"

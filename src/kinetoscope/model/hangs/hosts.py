@@ -23,11 +23,15 @@ SIGNALS_TO_ALL: Final = ("signal 6", "signal 15", "SIGABRT", "SIGTERM")
 """How a rank ends that a watchdog or launcher ends because another hangs."""
 
 
+WELL: Final = ("exit code 0", "the program ended")
+"""How a rank ends that is done."""
+
+
 def host_cause(host: Mapping[str, Any] | None) -> HostCause | None:
     """The thing that keeps a host from its next call; None where nothing says."""
     if host is None:
         return None
-    if _has_ended(host["ended"] or ""):
+    if has_ended(host["ended"] or ""):
         return "rank ended"
     return _of_texts(host["activity"] or "", (host["stack"] or "").split(";"))
 
@@ -43,7 +47,7 @@ def _of_texts(activity: str, frames: list[str]) -> HostCause | None:
     return "host stalled" if activity or stack else None
 
 
-def _has_ended(text: str) -> bool:
+def has_ended(text: str) -> bool:
     """A rank has ended by itself, and not because others hang."""
     return bool(text) and not any(word in text for word in SIGNALS_TO_ALL)
 

@@ -108,17 +108,22 @@ def _groups(rank: int, dumps: Sequence[FlightDump]) -> pl.DataFrame:
 
 
 def _host(rank: int, dumps: Sequence[FlightDump]) -> pl.DataFrame:
-    groups = [each for dump in dumps for each in dump.groups]
-    world = max((len(each.ranks) for each in groups if each.desc == DEFAULT_GROUP or each.name == "0"), default=0)
     written = max(dump.written for dump in dumps)
     row = {
         "rank": rank,
-        "world": world or None,
+        "world": _world(dumps),
         "last_time": max(dump.last_time for dump in dumps),
         "written": written if written != NONE else None,
         "source": "flight recorder",
+        "damage": "; ".join(filter(None, (dump.damage for dump in dumps))) or None,
     }
     return HOSTS.frame([{**dict.fromkeys(HOSTS.names), **row}])
+
+
+def _world(dumps: Sequence[FlightDump]) -> int | None:
+    groups = [each for dump in dumps for each in dump.groups]
+    sizes = (len(each.ranks) for each in groups if each.desc == DEFAULT_GROUP or each.name == "0")
+    return max(sizes, default=0) or None
 
 
 def _peer(name: str) -> int | None:

@@ -6,10 +6,14 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.model.answer import Failure, Partial
+from kinetoscope.model.flight_recorder.of_trace import DAMAGED, DUMPS, dumps_of
 from kinetoscope.model.hangs.of_hosts import combined
 from kinetoscope.model.hangs.of_trace import records_of
 from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS, Records
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
@@ -31,9 +35,23 @@ def packed(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> pl
     return pl.concat([_NO_ROWS, *labelled], how="diagonal")
 
 
+def packed_records(trace: Trace, select: Selection) -> Partial:
+    """The answer of a rank to each question about a hang: all that is known of it, whatever is selected."""
+    del select
+    damage = (each for dump in dumps_of(trace) for each in dump.notes if each.code == DAMAGED)
+    return Partial(_packed_records(trace), tuple(damage))
+
+
+def unread(source: Source, failure: Failure) -> Partial:
+    """The answer of a rank whose dumps cannot be read: that, and why."""
+    damage = failure.message.removeprefix(f"{source.url}: ").partition(";")[0]
+    row = {"rank": source.rank, "damage": damage}
+    rows = [{**dict.fromkeys(HOSTS.names), **row}] if source.is_of_hang or source.files(DUMPS) else []
+    return Partial(packed(CALLS.empty(), GROUPS.empty(), HOSTS.frame(rows)))
+
+
 @derived
-def packed_records(trace: Trace) -> pl.DataFrame:
-    """The answer of a rank to each question about a hang: all that is known of it."""
+def _packed_records(trace: Trace) -> pl.DataFrame:
     return packed(*records_of(trace))
 
 

@@ -103,6 +103,8 @@ def _of_unrecorded(job: HangEvidence, rank: int, node: Node | None, row: dict[st
     host = job.at.hosts.get(rank)
     if host is not None and host["ended"]:
         return Reason("rank ended", "sure", (rank,), node, row)
+    if host is not None and host["damage"]:
+        return Reason("missing rank", "guess", (rank,), node, row)
     near = _left_out_near(job, rank)
     if near is not None:
         return Reason(omission(near[1]), "guess", (near[0],), node, row)

@@ -14,7 +14,7 @@ from kinetoscope.schema import Column, Schema
 
 CALLS: Final = Schema(
     Column("rank", pl.Int64, "Rank that called it."),
-    Column("group", pl.String, "Process group, as `DumpedGroup.key`."),
+    Column("group", pl.String, "Process group: backend, name and description; null where it is about none."),
     Column("seq", pl.Int64, "Number of the collective in its group; of a send or receive its number among those."),
     Column("order", pl.Int64, "Place among all calls of the rank."),
     Column("is_p2p", pl.Boolean, "A send or a receive."),
@@ -37,7 +37,7 @@ CALLS: Final = Schema(
 
 GROUPS: Final = Schema(
     Column("rank", pl.Int64, "Rank that says so."),
-    Column("group", pl.String, "Process group, as `DumpedGroup.key`."),
+    CALLS["group"],
     Column("desc", pl.String, "Its description; null for none."),
     Column("backend", pl.String, "nccl, gloo, xccl, ucc; null where unknown."),
     Column("ranks", pl.List(pl.Int64), "Its members; null where nothing says."),
@@ -57,6 +57,7 @@ HOSTS: Final = Schema(
     Column("stack", pl.String, "Frames of its main thread then, outermost first; null without."),
     Column("ended", pl.String, "How it ended, where something says: killed by signal 9, exit code 1, out of memory."),
     Column("source", pl.String, "What its records come from: flight recorder, trace, stacks, log; several by commas."),
+    Column("damage", pl.String, "What is wrong with its records, as a dump that is cut; null where they are whole."),
 )
 """The hosts of the ranks of which anything is known. A rank without a row has left nothing."""
 

@@ -122,7 +122,8 @@ REMEDIES: Final[dict[Cause, Remedy]] = {
     ),
     "rank ended": Remedy(
         "Look into the log of that rank first: what ended it is the cause, the hang follows. Killed by signal 9 is"
-        " mostly the memory of the host. `torchrun` ends the others at once; let an exception end the process."
+        " mostly the memory of the host, by 6 an abort in C++, as of gloo for sizes or types that differ. `torchrun`"
+        " ends the others at once; let an exception end the process."
     ),
     "host stalled": Remedy(
         "Look at the stack of that rank: its host waits for something else, as a lock, a file, a socket or another"

@@ -61,6 +61,11 @@ class Standing:
     stale: frozenset[int]
     hosts: dict[int, dict[str, Any]] = field(default_factory=dict)
 
+    @property
+    def damaged(self) -> frozenset[int]:
+        """Ranks whose records end somewhere, as their dumps are damaged: what they called since is unknown."""
+        return frozenset(rank for rank, host in self.hosts.items() if host["damage"]) & self.recorded
+
     def node(self, rank: int) -> Node | None:
         """The collective that a rank is at; None if it is at none."""
         rows = self.at.get(rank, [])

@@ -9,6 +9,7 @@ import polars as pl
 from kinetoscope.model.hangs.records import HOSTS
 from kinetoscope.model.hangs.waiting import RecordsEnd
 from kinetoscope.model.trace.text import listed
+from kinetoscope.schema import Column
 
 COMPLETED, STARTED, SCHEDULED, NEVER, NO_RECORDS = (
     "completed",
@@ -20,6 +21,8 @@ COMPLETED, STARTED, SCHEDULED, NEVER, NO_RECORDS = (
 STATES: Final = (NEVER, NO_RECORDS, SCHEDULED, STARTED, COMPLETED)
 """States of a rank in a collective, what matters most first: its dump's, and of a rank that others are ahead of,
 or that has left nothing."""
+
+TEAM: Final = Column("team", pl.String, "The group and its ranks: what tells groups of one name apart.")
 
 _OF_CALL: Final = ("seq", "is_p2p", "state", "name", "input_sizes", "output_sizes", "types", "created", "line")
 _TEAM: Final = ("rank", "group")
@@ -53,12 +56,16 @@ def states(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> pl
     known = rows.select(*_TEAM, "team")
     at = _unfinished_or_last(calls).select(*_TEAM, *_OF_CALL)
     rows = rows.join(at, on=_TEAM, how="left").join(
-        hosts.select("rank", "last_time", at_host=pl.col("line")), on="rank", how="left"
+        hosts.select("rank", "last_time", "damage", at_host=pl.col("line")), on="rank", how="left"
     )
     waits = pl.col("state").is_in([STARTED, SCHEDULED])
     is_behind = ~waits.fill_null(False) & (pl.col("called").fill_null(-1) < pl.col("furthest"))
     rows = rows.with_columns(
-        state=pl.when(is_behind).then(pl.lit(NEVER)).otherwise(pl.col("state").fill_null(COMPLETED)),
+        state=pl.when(is_behind & pl.col("damage").is_not_null())
+        .then(pl.lit(NO_RECORDS))
+        .when(is_behind)
+        .then(pl.lit(NEVER))
+        .otherwise(pl.col("state").fill_null(COMPLETED)),
         seq=pl.when(is_behind).then(pl.col("called") + 1).otherwise("seq"),
         line=pl.when(is_behind).then("at_host").otherwise("line"),
         since=pl.when(waits).then(pl.Series(_waited(rows, hosts), dtype=pl.Int64)),
@@ -94,6 +101,7 @@ def _named(rows: pl.DataFrame, calls: pl.DataFrame, known: pl.DataFrame) -> pl.D
 
 def _absent(rows: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
     """Ranks that have left nothing: in each group that is known to have them, else once."""
+    hosts = hosts.filter(pl.col("source").fill_null("") != "")  # of others that are named nothing could be read
     here = hosts.get_column("rank").implode()
     groups = rows.unique("team", keep="first", maintain_order=True).drop_nulls("ranks")
     of_group = groups.select("group", "desc", "backend", "ranks", "members", "team", "furthest", rank="ranks").explode(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 import polars as pl
 
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason, evidence
-from kinetoscope.model.hangs.hosts import host_cause
+from kinetoscope.model.hangs.hosts import WELL, HostCause, has_ended, host_cause
 from kinetoscope.model.hangs.reasons import merged, reason
 from kinetoscope.model.hangs.waiting import CLOCKS, RecordsEnd
 from kinetoscope.model.hangs.waits import ends
@@ -109,7 +109,14 @@ def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
     if job.moves:
         made = [(each, end) for each, end in made if each.cause == "slow rank" or each.certainty == "sure"]
     made_verdicts = [_verdict(job, calls, each, waiting) for each, waiting in merged(made)]
-    return tuple(sorted(made_verdicts, key=_first)) or _not_followed(job, calls) or (_no_hang(job),)
+    return tuple(sorted(made_verdicts, key=_first)) or _without_waits(job, calls)
+
+
+def _without_waits(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, ...]:
+    """The verdicts where no rank is seen to wait for another."""
+    if not job.at.recorded:
+        return _of_hosts(job)
+    return _not_followed(job, calls) or (_no_hang(job),)
 
 
 def _first(verdict: HangVerdict) -> tuple[bool, int, int]:
@@ -126,7 +133,7 @@ def _not_followed(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, 
     """
     made = []
     groups = [(number, group) for number, group in enumerate(job.at.groups) if group.key.startswith("gloo:")]
-    for rank, (number, group) in itertools.product(sorted(job.at.stale), groups):
+    for rank, (number, group) in itertools.product(sorted(job.at.stale - job.at.damaged), groups):
         called = job.at.has_called.get((number, rank))
         is_later = (pl.col("group") == group.key) & (pl.col("seq") > (called or 0)) & ~pl.col("is_p2p")
         later = job.calls.filter(is_later).sort("seq", "created")
@@ -143,8 +150,6 @@ def _not_followed(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, 
 
 def _no_hang(job: HangEvidence) -> HangVerdict:
     """Nobody waits for what does not come."""
-    if not job.at.recorded:
-        return HangVerdict("unknown", "guess")
     causes = {rank: host_cause(job.at.hosts.get(rank)) for rank in job.at.ranks if job.pace.stands(rank)}
     busy = {rank: cause for rank, cause in causes.items() if cause is not None}
     if busy and job.moves is False:
@@ -152,6 +157,39 @@ def _no_hang(job: HangEvidence) -> HangVerdict:
         ranks = tuple(rank for rank, each in busy.items() if each == cause)
         return HangVerdict(cause, "likely", ranks, line=_line_of(job, ranks))
     return HangVerdict("no hang", "likely")
+
+
+def _of_hosts(job: HangEvidence) -> tuple[HangVerdict, ...]:
+    """Verdicts by hosts alone: who ended, and how; else who is not in a collective. Nobody knows who waits for whom.
+
+    Never sure: a rank may have ended because others did, in a way that says nothing of that.
+    """
+    ended: dict[str, list[int]] = defaultdict(list)
+    elsewhere: dict[HostCause, list[int]] = defaultdict(list)
+    waiting: list[int] = []
+    for rank, host in sorted(job.at.hosts.items()):
+        cause = host_cause(host)
+        if host["ended"]:
+            ended[host["ended"]].append(rank)
+        elif cause is not None:
+            elsewhere[cause].append(rank)
+        else:
+            waiting.append(rank)
+    if {*ended} and {*ended} <= {*WELL} and not (elsewhere or waiting):
+        return (HangVerdict("no hang", "likely"),)
+    of_ends = [_of_ranks(job, "rank ended", ranks, waiting, guess=not has_ended(how)) for how, ranks in ended.items()]
+    of_stacks = [_of_ranks(job, cause, ranks, waiting, guess=not waiting) for cause, ranks in elsewhere.items()]
+    made = sorted(of_ends or of_stacks, key=lambda each: (each.certainty == "guess", CAUSES.index(each.cause)))
+    return tuple(made) or (HangVerdict("unknown", "guess"),)
+
+
+def _of_ranks(
+    job: HangEvidence, cause: Cause, ranks: Sequence[int], waiting: Sequence[int], *, guess: bool
+) -> HangVerdict:
+    lines = _line_of(job, ranks), _line_of(job, waiting)
+    return HangVerdict(
+        cause, "guess" if guess else "likely", tuple(ranks), tuple(waiting), line=lines[0], waiting_line=lines[1]
+    )
 
 
 def _verdict(job: HangEvidence, calls: pl.DataFrame, why: Reason, waiting: tuple[int, ...]) -> HangVerdict:

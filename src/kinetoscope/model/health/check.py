@@ -50,6 +50,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     missing_data.no_memory,
     snapshots.memory_snapshot,
     flight_recorder.flight_recorder,
+    flight_recorder.host_files,
 )
 """Every check, in the order of symptoms of one severity."""
 
@@ -61,5 +62,7 @@ def examine(trace: Trace) -> Health:
     if trace.source.is_snapshot:
         checks = (snapshots.memory_snapshot,)
     elif trace.source.is_dump:
-        checks = (flight_recorder.flight_recorder,)
+        checks = (flight_recorder.flight_recorder, flight_recorder.host_files)
+    elif trace.source.is_of_host:
+        checks = (flight_recorder.host_files,)
     return Health.of(trace.reading, *(check(trace) for check in checks))

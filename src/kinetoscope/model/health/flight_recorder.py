@@ -1,4 +1,4 @@
-"""Checks of the Flight Recorder's dumps of a rank."""
+"""Checks of what a rank leaves of a hang: the Flight Recorder's dumps, and the files of its host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kinetoscope.errors import InputError
 from kinetoscope.model.flight_recorder.dump import NONE, FlightDump
-from kinetoscope.model.flight_recorder.of_trace import done_of, dumps_of
+from kinetoscope.model.flight_recorder.of_trace import DAMAGED, done_of, dumps_of
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -28,8 +28,7 @@ def _of_dump(dump: FlightDump) -> Iterator[Note]:
     library = f", library {dump.library}" if dump.library else ""
     what = f"{number_of(len(entries), 'call')} of {number_of(len(dump.groups), 'group')}, {running:,} not done"
     yield Note("DUMP", f"Dump of the Flight Recorder, format {dump.version or 'unknown'}{library}: {what}.")
-    if dump.notes:
-        yield Note("DUMP_ODD_ENTRIES", " ".join(dump.notes), "warning")
+    yield from _of_reading(dump)
     if not len(entries):
         return
     lost = int(entries.record.min())
@@ -43,3 +42,22 @@ def _of_dump(dump: FlightDump) -> Iterator[Note]:
     if (entries.stack == NONE).all():
         message = "The Flight Recorder's dump has no stacks, as JSON never has: lines of the program are unknown."
         yield Note("DUMP_WITHOUT_STACKS", message)
+
+
+def _of_reading(dump: FlightDump) -> Iterator[Note]:
+    """That it is damaged, and in one note what else reading has left out."""
+    odd = [each for each in dump.notes if each.code != DAMAGED]
+    yield from (each for each in dump.notes if each not in odd)
+    if odd:
+        yield Note("DUMP_ODD_ENTRIES", " ".join(odd), "warning")
+
+
+def host_files(trace: Trace) -> Iterator[Note]:
+    """Notes on the stacks, notes, exits and logs that are read with the rank; none for a rank without any."""
+    try:
+        files = [*trace.companions("hang")]
+    except InputError as error:
+        yield Note("HOST_FILE_UNREADABLE", str(error), "error")
+        return
+    if files:
+        yield Note("HOST_FILES", f"Left by the host: {', '.join(each.words for each in files)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -73,13 +73,16 @@ def sealed(answer: Any) -> int:
     return size
 
 
+_PLAIN_TYPES: Final = frozenset({str, int})
+
+
 def _parts(answer: Any) -> Iterator[np.ndarray[Any, Any] | pl.DataFrame]:
     """The arrays and frames of an answer, those in dataclasses and tuples among them."""
     if isinstance(answer, (np.ndarray, pl.DataFrame)):
         yield answer
     elif isinstance(answer, tuple):
-        for part in answer:
-            if not isinstance(part, (str, int)):  # of which there may be many
+        if not {*map(type, answer)} <= _PLAIN_TYPES:  # of which there may be many
+            for part in answer:
                 yield from _parts(part)
     else:
         for name in _fields(cast("Hashable", type(answer))):

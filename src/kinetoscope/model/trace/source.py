@@ -45,6 +45,7 @@ class SourceOptions:
         cache: folder for copies of remote files; "off" for none; "" for what the environment of the reader says.
         cache_size: bytes of them at most; None for what the environment says.
         peaks: what the user knows of the devices.
+        events: the events are wanted, of dumps alone, too; else only what is kept with the trace.
     """
 
     max_size: int = DEFAULT_MAX_SIZE
@@ -53,6 +54,7 @@ class SourceOptions:
     cache: str = ""
     cache_size: int | None = None
     peaks: OwnPeaks = OwnPeaks()
+    events: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,16 @@ class Source:
     def is_dump(self) -> bool:
         """True if it is a dump of the Flight Recorder without a trace: then nothing but collectives are known."""
         return self.url in self.files("flight_recorder")
+
+    @property
+    def is_of_host(self) -> bool:
+        """True if it is what a host left, without a trace or a dump: then no event is known."""
+        return self.url in self.files("hang")
+
+    @property
+    def is_of_hang(self) -> bool:
+        """True if it is only what a rank of a job that hangs leaves: dumps, or what the host wrote."""
+        return self.is_dump or self.is_of_host
 
     @property
     def name(self) -> str:

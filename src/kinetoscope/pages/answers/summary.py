@@ -14,6 +14,7 @@ from kinetoscope.pages.blocks import Bar, BarsBlock, Block, FindingsBlock, NoteB
 from kinetoscope.pages.digest import Digest, digest
 from kinetoscope.pages.findings import of_advice
 from kinetoscope.pages.grid import GridBlock, GridRow
+from kinetoscope.pages.sentences.hang import hang_sentence, remedy_of
 from kinetoscope.pages.sentences.recorded import has_device_work, has_steps
 from kinetoscope.pages.sentences.steps import TimePart
 from kinetoscope.schema import Result
@@ -90,6 +91,26 @@ def of_snapshots(path: str, results: Mapping[str, Result], advice: Advice | None
             (f"{show} memory_what_if {quoted}", "what other settings would hold"),
             (f"kinetoscope view {quoted}", "memory over time, and the segments at any instant"),
             (f"kinetoscope doctor {quoted}", "the snapshot itself"),
+        ),
+    )
+
+
+def of_hang(path: str, results: Mapping[str, Result]) -> Page:
+    """The summary of what ranks left of a hang, without traces: what they wait for, and what their collectives took."""
+    of, quoted = digest(path, results), _quoted(path)
+    remedy = [NoteBlock(remedy_of(results["hang"]), title="What to do")] if results["hang"].frame.height else []
+    what = [NoteBlock(of.headline), *of.tops] if of.tops else []
+    return Page(
+        name="summary",
+        title=of.name,
+        sentence=hang_sentence(results["hang"]),
+        facts=of.facts,
+        blocks=(*remedy, *what),
+        cannot=of.health[:_MAX_NOTES],
+        commands=(
+            (f"kinetoscope hang {quoted}", "who is where, and the calls that show it"),
+            (f"kinetoscope show collectives {quoted}", "how long collectives took"),
+            (f"kinetoscope doctor {quoted}", "the files themselves"),
         ),
     )
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kinetoscope.analyses import asked
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.hangs.verdict import Cause
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, code, join, say
@@ -33,7 +37,25 @@ def hang_sentence(result: Result, number: int = 1) -> Sentence:
     row = rows.row(0, named=True)
     said = _SAID[row["cause"]](result, row)
     sure = _CERTAINTY[row["certainty"]] if row["cause"] not in ("no hang", "unknown") else ""
+    if row["ended"] and row["cause"] == "rank ended":  # that much is recorded
+        sure = sure.replace("This is", "That this is the cause is") if row["certainty"] != "sure" else sure
     return join([said, _who_waits(result, row), sure])
+
+
+def hang_question(job: Job, select: Selection) -> dict[str, Question]:
+    """The question about a hang, where there is nothing but what ranks leave of one: it is the first thing to say."""
+    alone = all(each.is_of_hang for each in job.sources)
+    return {"hang": asked("hang", select=select)} if alone else {}
+
+
+def hang_if_alone(results: Mapping[str, Result]) -> Sentence:
+    """The answer to `hang_question`; nothing where it was not asked."""
+    return hang_sentence(results["hang"]) if "hang" in results else EMPTY
+
+
+def remedy_of(result: Result, number: int = 1) -> Sentence:
+    """The advice on a verdict."""
+    return say("{remedy}", remedy=cell(result, "remedy", verdict=number))
 
 
 def _of(result: Result, row: Row, column: str) -> Quantity:
@@ -85,7 +107,8 @@ def _group(result: Result, row: Row) -> Sentence:
 
 def _call(result: Result, row: Row) -> Sentence:
     """`all_reduce 1,204 of group tp (ranks 0-7)`."""
-    name = _of(result, row, "name").words(_plain(row["name"], _NAME_CELLS)) if row["name"] else "collective"
+    unnamed = "a collective" if row["seq"] is None else "collective"
+    name = _of(result, row, "name").words(_plain(row["name"], _NAME_CELLS)) if row["name"] else unnamed
     number = say(" {seq}", seq=_of(result, row, "seq")) if row["seq"] is not None else EMPTY
     return say("{name}{number}{group}", name=name, number=number, group=_group(result, row))
 
@@ -115,6 +138,13 @@ def _no_hang(_: Result, row: Row) -> Sentence:
 
 def _missing(result: Result, row: Row) -> Sentence:
     """Nothing says where its host is: the last line that is known is said."""
+    if row["damage"]:
+        damage = _of(result, row, "damage").words(_plain(row["damage"], _DIFFERENCE_CELLS))
+        return say(
+            "{who} {be} not known to have come to {call}: {its} records are damaged ({damage}).", who=_who(result, row),
+            be="is" if _is_one(row) else "are", call=_call(result, row), its="its" if _is_one(row) else "their",
+            damage=damage,
+        )  # fmt: skip
     came = say("{who} did not come to {call}", who=_who(result, row), call=_call(result, row))
     line = _line(result, row, before="; the last line that is known of it is ")
     return say("{came}{line}.", came=came, line=line)
@@ -210,10 +240,13 @@ def _ended(result: Result, row: Row) -> Sentence:
         how = say(" ({how})", how=_of(result, row, "ended").words(code(middle(row["ended"], _LINE_CELLS))))
     verb = "ended" if row["ended"] else "left no records, and may have ended"
     call = say(" before {call}", call=_call(result, row)) if row["name"] or row["group"] else EMPTY
-    return say(
+    last = "its last line" if _is_one(row) else "their last line"
+    said = say(
         "{who} {verb}{how}{call}{line}.", who=_who(result, row), verb=verb, how=how, call=call,
-        line=_line(result, row, before="; its last line is "),
+        line=_line(result, row, before=f"; {last} is "),
     )  # fmt: skip
+    unknown = "" if call else "What the ranks called last is unknown: none has left a dump of its collectives."
+    return join([said, unknown])
 
 
 def _unmatched(verb: str, missing: str) -> Callable[[Result, Row], Sentence]:

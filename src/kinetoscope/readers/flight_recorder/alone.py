@@ -33,7 +33,8 @@ NAME: Final = "flight_recorder"
 _NAMED: Final = re.compile(r"(?!\.).*\d(?:\.(?:json|pickle|pkl))?(?:\.(?:gz|zst))?")
 """Names of dumps: torch adds the rank to a prefix, and no ending."""
 
-_RANKS: Final = re.compile(rb"ranks.{1,8}?\[(0[\d, ]*)\]", re.DOTALL)
+_RANKS: Final = re.compile(rb"(?:ranks.{1,8}?|X.{4})\[(0[\d, ]*)\]", re.DOTALL)
+"""Members of a group, as a text of JSON or of a pickle, which has the word before it only once."""
 
 ON_HOST: Final = ("gloo", "ucc", "mpi")
 """Backends whose collectives are work of the host."""
@@ -65,17 +66,21 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
 
 def trace_of(source: Source, dumps: Sequence[FlightDump]) -> Trace:
-    """The trace of dumps that were read."""
-    from kinetoscope.model.flight_recorder.of_trace import by_age
+    """The trace of dumps that were read; without events if its source wants none."""
+    from kinetoscope.model.flight_recorder.of_trace import DAMAGED, by_age
     from kinetoscope.model.trace.build import TraceBuilder
 
     built = TraceBuilder()
     seen = np.zeros((2, 0), np.int64)
-    for dump in reversed(by_age(dumps)):
+    for dump in reversed(by_age(dumps)) if source.options.events else ():
         calls = np.stack([dump.entries.record, dump.entries.created])
         _add(built, dump, ~(np.isin(calls[0], seen[0]) & np.isin(calls[1], seen[1])))
         seen = np.concatenate([seen, calls], axis=1)
-    trace = built.build(source, metadata=_facts(source, dumps))
+    notes = tuple(each for dump in dumps for each in dump.notes if each.code == DAMAGED)
+    if source.options.events:
+        trace = built.build(source, metadata=_facts(source, dumps), notes=notes)
+    else:  # the facts are those of the dumps, which are kept
+        trace = built.build(source)
     for dump in dumps:
         _keep(trace, dump)
     return trace

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -14,13 +15,15 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.errors import BrokenTraceError, NotATraceError
 from kinetoscope.model.flight_recorder.dump import NONE, DumpedGroup, DumpEntries, FlightDump
+from kinetoscope.model.flight_recorder.of_trace import DAMAGED
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.notes import Note
 from kinetoscope.readers.flight_recorder.distinct import DerivedTexts, distinct_texts, distinct_values, elements_of
 from kinetoscope.readers.flight_recorder.entries import EntryChunks
+from kinetoscope.readers.flight_recorder.salvage import close_dump
 from kinetoscope.readers.pickled import machine as m
 from kinetoscope.readers.pickled.objects import Objects
-from kinetoscope.readers.pickled.running import Words, run
+from kinetoscope.readers.pickled.running import Words, run_until_damage
 from kinetoscope.readers.pickled.tables import MachineTables
 from kinetoscope.readers.pickled.texts import strings_of
 from kinetoscope.readers.reader import MAX_RANK
@@ -30,10 +33,21 @@ _COST: Final = 2.0
 """Bytes of memory that a byte of a dump may cost: an entry in NCCL's form has 180 bytes, and its columns 140."""
 _MAX_GROUPS: Final = 1 << 16
 _RANKS: Final = re.compile(r"\[[\d, ]*\]")
+_SHARED_TEXT: Final = 1 << 16
+"""Bytes of a list of members up to which it is kept for the other ranks."""
 _READ: Final = ("version", "entries", "pg_config", "pg_status", "comm_lib_version", "nccl_version")
 """Keys of the top that are read; the others are texts of `more`."""
 _P2P: Final = ("send", "recv")
 _STATUS: Final = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
+
+
+@lru_cache(1 << 9)
+def _members(text: str) -> tuple[int, ...]:
+    """The ranks that a text lists: all members of a group write the same."""
+    if not _RANKS.fullmatch(text):
+        return ()
+    ranks = [int(number) for number in re.findall(r"\d+", text) if len(number) < len(str(MAX_RANK)) + 1]
+    return tuple(rank for rank in ranks if rank < MAX_RANK)
 
 
 def load(url: str, blocks: Iterable[bytes]) -> FlightDump:
@@ -41,20 +55,23 @@ def load(url: str, blocks: Iterable[bytes]) -> FlightDump:
 
     Raises:
         NotATraceError: it is a pickle of something else, or calls something.
-        BrokenTraceError: it is cut, or damaged.
+        BrokenTraceError: it is cut, or damaged, before an entry of it is whole; else what stands before that is read.
     """
     chunks = EntryChunks()
     tables = MachineTables(entries=chunks)
-    room = run(url, blocks, tables, _WORDS, _COST)
+    room, damage = run_until_damage(url, blocks, tables, _WORDS, _COST)
+    if damage is not None and not close_dump(tables):
+        raise damage
     tables.keep_results()
-    return _DumpAssembly(url, tables, chunks, room).dump()
+    return _DumpAssembly(url, tables, chunks, room, str(damage or "").removeprefix(f"{url}: ")).dump()
 
 
 class _DumpAssembly:
     """A dump of what the machine left."""
 
-    def __init__(self, url: str, tables: MachineTables, chunks: EntryChunks, room: int) -> None:
+    def __init__(self, url: str, tables: MachineTables, chunks: EntryChunks, room: int, damage: str) -> None:
         self._url = url
+        self._damage = damage.partition(";")[0]
         self._tables = tables
         self._chunks = chunks
         arena = tables.arrays["arena"][: tables.at[m.ARENA]]
@@ -104,6 +121,7 @@ class _DumpAssembly:
             stacks=stacks,
             strings=strings,
             library=self._text("comm_lib_version") or self._text("nccl_version"),
+            damage=self._damage,
             more=self._more(),
             notes=tuple(self._notes(left_out)),
         )
@@ -161,10 +179,7 @@ class _DumpAssembly:
 
     def _ranks(self, kind: int, value: int) -> tuple[int, ...]:
         text = self._strings.label(value) if kind in (m.TEXT, m.NUMBERS) else ""
-        if not _RANKS.fullmatch(text):
-            return ()
-        ranks = [int(number) for number in re.findall(r"\d+", text) if len(number) < len(str(MAX_RANK)) + 1]
-        return tuple(rank for rank in ranks if rank < MAX_RANK)
+        return _members(text) if len(text) < _SHARED_TEXT else _members.__wrapped__(text)
 
     def _status(self, value: tuple[int, int] | None) -> tuple[int, int, int]:
         """The last that was enqueued, started and completed: numbers, in JSON as texts."""
@@ -228,6 +243,10 @@ class _DumpAssembly:
 
     def _notes(self, left_out: int) -> Iterator[Note]:
         """Notes on what could not be read of the entries."""
+        if self._damage:
+            name = self._url.rpartition("/")[2]
+            text = f"{name} is damaged: {self._damage}. The calls before that are read; those after it are unknown."
+            yield Note(DAMAGED, text, "error")
         if left_out:
             which = number_of(left_out, "entry of the Flight Recorder has", "entries of the Flight Recorder have")
             yield Note(

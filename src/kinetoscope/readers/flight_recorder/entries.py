@@ -39,16 +39,21 @@ class EntryChunks(NarrowColumns):
 
     def take(self, rows: Int64s) -> None:
         """Add entries as the machine left them: int64 [entries, ENTRY_COLUMNS], −1 where there is nothing."""
-        is_odd = rows[:, :_IS_REAL] == m.ODD
-        column = {key: np.where(is_odd[:, place], NONE, rows[:, place]) for key, place in _COLUMN.items()}
+        columns = rows.T.copy()
+        is_odd = columns[:_IS_REAL] == m.ODD
+        has_odd = bool(is_odd.any())
+        if has_odd:
+            columns[:_IS_REAL][is_odd] = NONE
+        column = {key: columns[place] for key, place in _COLUMN.items()}
         seq = np.where(column[m.COLLECTIVE_SEQ_ID] < 0, column[m.SEQ_ID], column[m.COLLECTIVE_SEQ_ID])
         started, completed = (
             _time(column[key]) for key in (m.TIME_DISCOVERED_STARTED_NS, m.TIME_DISCOVERED_COMPLETED_NS)
         )
         is_in = (column[m.PROFILING_NAME] != NONE) & (seq >= 0)
         is_in &= (column[m.PROCESS_GROUP] != NONE) | (column[m.PG_ID] != NONE)
-        self.odd += int(is_odd[is_in].sum())
-        self.unknown |= {*np.unique(rows[:, _UNKNOWN]).tolist()} - {NONE}
+        self.odd += int(is_odd[:, is_in].sum()) if has_odd else 0
+        if (columns[_UNKNOWN] != NONE).any():
+            self.unknown |= {*np.unique(columns[_UNKNOWN]).tolist()} - {NONE}
         self.append(
             {
                 "record": column[m.RECORD_ID],
@@ -66,7 +71,7 @@ class EntryChunks(NarrowColumns):
                 "created": _time(column[m.TIME_CREATED_NS]),
                 "started": started,
                 "completed": completed,
-                "duration": _milliseconds(column[m.DURATION_MS], rows[:, _IS_REAL] == 1),
+                "duration": _milliseconds(column[m.DURATION_MS], columns[_IS_REAL] == 1),
                 "timeout": _milliseconds(column[m.TIMEOUT_MS], None),
                 "state": _states(column[m.STATE], started, completed),
                 "retired": column[m.RETIRED],

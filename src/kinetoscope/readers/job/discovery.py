@@ -171,10 +171,25 @@ def _size(file: str) -> int | None:
 
 
 def _first_format(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
-    """The traces in a folder, of the first format that it has: the others are copies of them."""
+    """The traces in a folder, of the first format that it has: the others are copies of them.
+
+    What only has the name of one, as settings in JSON have, comes with those of the next format.
+    """
     everything = list(candidates)
-    of_formats = ([each for each in everything if each.reader == reader] for reader in readers())
-    return _in_order(next(filter(None, of_formats), []))
+    of_formats = [of for reader in readers() if (of := [each for each in everything if each.reader == reader])]
+    strays: list[CandidateFile] = []
+    for same in of_formats:
+        if len(of_formats) == 1 or any(map(_may_be_trace, same)):
+            return _in_order([*strays, *same])
+        strays += same
+    return _in_order(next(iter(of_formats), []))
+
+
+def _may_be_trace(candidate: CandidateFile) -> bool:
+    try:
+        return not begun(candidate, None)[0].other_format
+    except (NotFoundError, BrokenTraceError, LimitError):  # the reason is given when it is read
+        return True
 
 
 def _in_order(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:

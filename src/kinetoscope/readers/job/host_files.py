@@ -12,6 +12,7 @@ from kinetoscope.errors import LimitError
 from kinetoscope.model.hangs.host_file import HostFile
 from kinetoscope.model.trace.source import Source
 from kinetoscope.notes import Note
+from kinetoscope.readers import hosts
 from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.job.companion_files import CompanionFiles, Head
 from kinetoscope.readers.job.host_texts import exit_of, exits_in_log, note_of, thread_stacks
@@ -21,9 +22,7 @@ from kinetoscope.readers.reader import CandidateFile
 HANG_FOLDER: Final = "hang"
 """The folder beside traces that our recorder writes to."""
 
-_OF_RECORDER: Final = re.compile(r"(?:stacks|note|exit)_rank_\d{1,9}\.txt(?:\.gz|\.zst)?")
 _LOG: Final = re.compile(r".+\.(?:log|err|out)(?:\.gz|\.zst)?", re.IGNORECASE)
-_STACKS: Final = re.compile(rb"(?m)^(?:Current t|T)hread 0x[0-9a-f]+.{0,80}\(most recent call first\):")
 
 _MAX_BYTES: Final = 64 << 20
 """Bytes of stacks or of a note: far more than any process has threads."""
@@ -34,11 +33,11 @@ _LOG_BYTES: Final = 16 << 20
 
 def is_named(name: str) -> bool:
     """True if a file of this name is of a host."""
-    return _OF_RECORDER.fullmatch(name) is not None or _LOG.fullmatch(name) is not None
+    return hosts.is_named(name) or _LOG.fullmatch(name) is not None
 
 
 def _recognises(url: str, head: Head) -> bool:
-    return is_named(os.path.basename(url)) or _STACKS.search(head()) is not None
+    return is_named(os.path.basename(url)) or hosts.STACKS.search(head()) is not None
 
 
 def host_file_at(source: Source, url: str) -> HostFile:
@@ -97,6 +96,12 @@ def _joined(sources: Sequence[Source], files: Sequence[CandidateFile]) -> tuple[
     return joined, []
 
 
+_ALONE_NOTE: Final = Note(
+    "HOSTS_ALONE",
+    "There is no trace and no dump of the Flight Recorder, only what hosts left: how ranks ended, notes, stacks. What "
+    "they called is unknown.",
+)
+
 FILES: Final = CompanionFiles(
     folders=(HANG_FOLDER,),
     recognises=_recognises,
@@ -104,4 +109,8 @@ FILES: Final = CompanionFiles(
     read=host_file_at,
     join=_joined,
     named=is_named,
+    takes=lambda _, reader: reader == hosts.NAME,
+    is_run=True,
+    alone=(_ALONE_NOTE,),
+    one_run=True,
 )

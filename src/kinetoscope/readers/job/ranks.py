@@ -17,6 +17,7 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed, numbered
 from kinetoscope.notes import Note
 from kinetoscope.readers.flight_recorder.alone import NAME as DUMP
+from kinetoscope.readers.hosts import NAME as HOSTS
 from kinetoscope.readers.job.names import placed, without_front_ends
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
@@ -213,7 +214,7 @@ def _on_basis(traces: Sequence[CandidateFile]) -> list[Note]:
 
 def _on_cycles(cycles: Counter[int], traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[Note]:
     repeated = [rank for rank, count in cycles.items() if count > 1]
-    if not repeated or all(trace.reader == DUMP for trace in traces):
+    if not repeated or all(trace.reader in (DUMP, HOSTS) for trace in traces):
         return []
     processes: defaultdict[int, set[str]] = defaultdict(set)
     for trace, rank in zip(traces, ranks, strict=True):

@@ -270,9 +270,7 @@ class JsonOpcodes:
 
     Attributes:
         taken: bytes of the JSON that the blocks handed out so far stand for.
-
-    Raises:
-        BrokenTraceError: it is no JSON, or cut, while the blocks are taken.
+        damage: why the blocks end before the text does: it is no JSON there. None if they do not.
     """
 
     def __init__(self, url: str, blocks: Iterable[bytes], what: str) -> None:
@@ -280,6 +278,7 @@ class JsonOpcodes:
         self._what = what
         self._blocks = blocks
         self.taken = 0
+        self.damage: BrokenTraceError | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         state = np.zeros(STATES, np.int64)
@@ -295,12 +294,12 @@ class JsonOpcodes:
             status = transcode(text, limit, state, levels, reals, reals.view(np.uint64), out)
             position = int(state[POSITION])
             self.taken += position
+            yield out[: state[WRITTEN]].tobytes()
             if status == BROKEN or limit - position > 2 * MAX_TEXT_BYTES:
-                raise BrokenTraceError(
+                self.damage = BrokenTraceError(
                     f"{self._url}: no JSON of {self._what} at byte {self.taken:,}; write it again, with json.dump"
                 )
-            yield out[: state[WRITTEN]].tobytes()
-            if status == DONE:
+            if status == DONE or self.damage is not None:
                 return
             rest = text[position:limit].tobytes()
 

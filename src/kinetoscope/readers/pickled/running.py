@@ -63,17 +63,34 @@ def run(
         NotATraceError: it is no pickle of numbers, texts, lists and dicts.
         BrokenTraceError: it is cut, or damaged, or makes more objects than its kind has.
     """
+    room, damage = run_until_damage(url, blocks, tables, words, cost)
+    if damage is not None:
+        raise damage
+    return room
+
+
+def run_until_damage(
+    url: str, blocks: Iterable[bytes], tables: MachineTables, words: Words, cost: float = MAX_BYTES_PER_BYTE
+) -> tuple[int, BrokenTraceError | None]:
+    """The same as `run`; where the file is cut or damaged, the machine stands before that, and the error is returned.
+
+    Raises:
+        NotATraceError: it is no pickle of numbers, texts, lists and dicts.
+        BrokenTraceError: it makes more objects than its kind has.
+    """
     blocks = iter(blocks)
     first = next(blocks, b"")
     blocks = chain([first], blocks)
     pieces = blocks if first.startswith(_PICKLE_START) else JsonOpcodes(url, blocks, words.what)
-    room = _run(url, pieces, tables, words, cost)
+    ran = _run(url, pieces, tables, words, cost)
     tables.take_rows()
-    return room
+    return ran
 
 
-def _run(url: str, blocks: Iterable[bytes], tables: MachineTables, words: Words, cost: float) -> int:
-    at, rest, offset = tables.at, b"", 0
+def _run(
+    url: str, blocks: Iterable[bytes], tables: MachineTables, words: Words, cost: float
+) -> tuple[int, BrokenTraceError | None]:
+    at, rest, offset, room = tables.at, b"", 0, SPARE_BYTES
     for block in blocks:
         limit = len(rest) + len(block)
         text = np.full(limit + PADDING, ord('"'), np.uint8)
@@ -91,27 +108,40 @@ def _run(url: str, blocks: Iterable[bytes], tables: MachineTables, words: Words,
                 )
         position = int(at[m.POSITION])
         if status == m.DONE:
-            return room
+            return room, None
         if status == m.REFUSED:
             place = read if isinstance(blocks, JsonOpcodes) else offset + position
-            raise _refusal(url, place, int(at[m.WHAT]), int(at[m.DETAIL]), words)
+            return room, _refusal(url, place, int(at[m.WHAT]), int(at[m.DETAIL]), words)
         rest = text[position:limit].tobytes()
         offset += position
-    read = blocks.taken if isinstance(blocks, JsonOpcodes) else offset + len(rest)
+    return room, _end(url, blocks, offset + len(rest), words)
+
+
+def _end(url: str, blocks: Iterable[bytes], read: int, words: Words) -> BrokenTraceError:
+    """The error of a file that ends before what is in it does, or that is no JSON from there on."""
+    if isinstance(blocks, JsonOpcodes):
+        read = blocks.taken
+        if blocks.damage is not None:
+            return blocks.damage
     last = words.what.rpartition(" ")[2]
-    raise BrokenTraceError(f"{url}: the file ends before the {last} does, after {read:,} bytes; {words.copy}")
+    return BrokenTraceError(f"{url}: the file ends before the {last} does, after {read:,} bytes; {words.copy}")
 
 
-def _refusal(url: str, place: int, what: int, detail: int, words: Words) -> Exception:
+def _refusal(url: str, place: int, what: int, detail: int, words: Words) -> BrokenTraceError:
+    """The error of a damaged file.
+
+    Raises:
+        NotATraceError: it is no damage, but another kind of file.
+    """
     if what == m.OPCODE:
         name = _OPCODES.get(detail)
         reason = f"the opcode {name}" if name else f"the byte 0x{detail:02x}, which is no opcode,"
-        return NotATraceError(
+        raise NotATraceError(
             f"{url}: {reason} at byte {place:,} is none of {words.what}, so the file is not read, and "
             f"nothing of it ran; {words.anew}"
         )
     if what == m.PROTOCOL:
-        return NotATraceError(f"{url}: pickle protocol {detail} is none of 2 to 5; {words.copy}")
+        raise NotATraceError(f"{url}: pickle protocol {detail} is none of 2 to 5; {words.copy}")
     reason = words.reason(what)
     if what == m.WRONG_TYPE and 0 <= detail < len(m.KEYS):
         reason += f" (key {m.KEYS[detail]!r})"

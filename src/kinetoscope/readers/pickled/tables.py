@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -26,6 +27,9 @@ SPARE_BYTES: Final = 48 << 20
 """Bytes of memory that any file may cost."""
 
 _ROWS_AT_ONCE: Final = 1 << 15
+_ROWS_DROPPED: Final = 1 << 10
+"""Rows of what nobody wants."""
+
 _TABLE_OF: Final = {
     m.BLOCK_ROOM: "blocks", m.SEGMENT_ROOM: "segments", m.ANNOTATION_ROOM: "annotations", m.REQUEST_ROOM: "requests",
     m.MEMBER_ROOM: "members", m.DEVICE_ROOM: "devices", m.LIST_ROOM: "lists",
@@ -73,6 +77,18 @@ class NarrowColumns:
         }
 
 
+@functools.cache
+def _known_texts() -> tuple[NDArray[Any], ...]:
+    """Counters, slots, offsets and arena with the texts that are interned first: the same of all files."""
+    at = np.zeros(m.COUNTERS, np.int64)
+    at[m.KEY] = new_key()
+    room = np.zeros(1 << 12, np.uint64), np.zeros(1 << 11, np.int64), np.zeros(1 << 17, np.uint8)
+    for text in KNOWN_TEXTS:
+        content = text.encode()
+        intern(padded(content), 0, len(content), at, *room)
+    return at, *room
+
+
 class MachineTables:
     """The tables that the machine works with, in the order in which it takes them, and columns of what is most.
 
@@ -84,8 +100,7 @@ class MachineTables:
     """
 
     def __init__(self, *, events: NarrowColumns | None = None, entries: NarrowColumns | None = None) -> None:
-        self.at = np.zeros(m.COUNTERS, np.int64)
-        self.at[m.KEY] = new_key()
+        self.at, slots, offsets, arena = (each.copy() for each in _known_texts())
         self.columns = {"events": events, "entries": entries}
         self.arrays: dict[str, NDArray[Any]] = {
             "kinds": np.zeros(1 << 12, np.int8),
@@ -93,15 +108,15 @@ class MachineTables:
             "memos": np.zeros(1 << 12, np.int32),
             "memo_kinds": np.zeros(1 << 14, np.int8),
             "memo_values": np.zeros(1 << 14, np.int32),
-            "slots": np.zeros(1 << 12, np.uint64),
-            "offsets": np.zeros(1 << 11, np.int64),
-            "arena": np.zeros(1 << 18, np.uint8),
-            "events": np.zeros((_ROWS_AT_ONCE, m.EVENT_COLUMNS), np.int64),
+            "slots": slots,
+            "offsets": offsets,
+            "arena": arena,
+            "events": np.empty((_ROWS_AT_ONCE if events is not None else _ROWS_DROPPED, m.EVENT_COLUMNS), np.int64),
             "blocks": np.zeros((1 << 10, len(m.BLOCK_KEYS)), np.int64),
             "segments": np.zeros((1 << 8, len(m.SEGMENT_KEYS)), np.int64),
             "annotations": np.zeros((1 << 8, len(m.ANNOTATION_KEYS)), np.int64),
             "requests": np.zeros((1 << 4, len(m.REQUEST_KEYS)), np.int64),
-            "entries": np.zeros((_ROWS_AT_ONCE, m.ENTRY_COLUMNS), np.int64),
+            "entries": np.empty((_ROWS_AT_ONCE if entries is not None else _ROWS_DROPPED, m.ENTRY_COLUMNS), np.int64),
             "members": np.zeros((1 << 8, 4), np.int64),
             "devices": np.zeros(1 << 6, np.int64),
             "lists": np.zeros((1 << 10, 2), np.int64),
@@ -112,8 +127,6 @@ class MachineTables:
             "ends": np.zeros(1 << 10, np.int64),
             "sequence_slots": np.zeros(1 << 12, np.uint64),
         }
-        for text in KNOWN_TEXTS:
-            self._intern(text.encode())
 
     @property
     def nbytes(self) -> int:
@@ -175,10 +188,6 @@ class MachineTables:
     def rows(self, name: str, counter: int) -> Int64s:
         """The rows of a table that are filled."""
         return self.arrays[name][: self.at[counter]]
-
-    def _intern(self, content: bytes) -> None:
-        names = ("slots", "offsets", "arena")
-        intern(padded(content), 0, len(content), self.at, *(self.arrays[name] for name in names))
 
     def _longer_sequences(self) -> None:
         count, ends = self.at[m.SEQUENCES], self.arrays["ends"]
