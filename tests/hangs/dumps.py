@@ -93,11 +93,13 @@ class Recorded:
 def _last_ones(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The last calls of each group, and all that are not done, as a reader of dumps keeps them."""
     later: Counter[tuple[str, bool]] = Counter()
+    done = {row[1:3] + row[4:5] for row in rows if row[6] == "coalesced" and row[12] == "completed"}
     made = []
     for row in reversed(rows):
         later[row[1], row[4]] += 1
-        if later[row[1], row[4]] <= LAST_CALLS or row[12] != "completed":
-            made.append(row)
+        is_done = row[12] == "completed" or row[1:3] + row[4:5] in done
+        if later[row[1], row[4]] <= LAST_CALLS or not is_done:
+            made.append((*row[:12], "completed", *row[13:]) if is_done else row)
     return made[::-1]
 
 
