@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -10,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from kinetoscope.model.hangs.of_dumps import LAST_CALLS
 from kinetoscope.model.hangs.records import CALLS, GROUPS, HOSTS
 from tests.hangs.causes import Planted
 from tests.hangs.machine import Call, Group, Machine
@@ -78,7 +80,7 @@ class Recorded:
             last = 0
             if dump is not None:
                 rows = [_row(rank, place, entry) for place, entry in enumerate(dump["entries"])]
-                calls += rows
+                calls += _last_ones(rows)
                 groups += _groups(rank, dump, rows)
                 last = max((max(filter(None, row[13:16])) for row in rows), default=0)
             known = self.hosts.get(rank, {})
@@ -86,6 +88,19 @@ class Recorded:
             more = tuple(known.get(name) for name in ("activity", "line", "stack", "ended"))
             hosts.append((rank, self.world, last, written, *more, "flight recorder" if dump else "log", None))
         return CALLS.frame(calls), GROUPS.frame(groups), HOSTS.frame(hosts)
+
+
+def _last_ones(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The last calls of each group, and all that are not done, as a reader of dumps keeps them."""
+    later: Counter[tuple[str, bool]] = Counter()
+    done = {row[1:3] + row[4:5] for row in rows if row[6] == "coalesced" and row[12] == "completed"}
+    made = []
+    for row in reversed(rows):
+        later[row[1], row[4]] += 1
+        is_done = row[12] == "completed" or row[1:3] + row[4:5] in done
+        if later[row[1], row[4]] <= LAST_CALLS or not is_done:
+            made.append((*row[:12], "completed", *row[13:]) if is_done else row)
+    return made[::-1]
 
 
 def recorded(machine: Machine, planted: Planted, form: Form, rng: random.Random) -> Recorded:

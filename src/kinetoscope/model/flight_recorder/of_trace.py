@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.flight_recorder.dump import COMPLETED, FlightDump
 from kinetoscope.model.trace.trace import Trace
 
@@ -16,6 +17,9 @@ DUMPS: Final = "flight_recorder"
 
 DAMAGED: Final = "DUMP_DAMAGED"
 """Code of the note on a dump that is cut or damaged."""
+
+WHOLE: Final = "coalesced"
+"""The name of the call that stands for several which were coalesced."""
 
 
 def dumps_of(trace: Trace) -> tuple[FlightDump, ...]:
@@ -39,9 +43,17 @@ def done_of(dump: FlightDump) -> Bools:
     """Calls that are done: bool [entries].
 
     The watchdog of NCCL and its kin retires also what has timed out, and its states say what is done. gloo and others
-    have no states: there what is retired is done, or has failed, which nothing tells apart.
+    have no states: there what is retired is done, or has failed, which nothing tells apart. Calls that were coalesced
+    have no states of their own: they are done with the whole, which is one more call of their number.
     """
     entries = dump.entries
     has_states = np.array([*("ccl" in each.backend for each in dump.groups), False], np.bool_)
     done: Bools = (entries.state == COMPLETED) | (entries.retired & ~has_states[entries.group])
+    is_whole = done & (entries.name == dump.strings.code(WHOLE))
+    if is_whole.any():
+        is_p2p = entries.is_p2p & (entries.p2p_seq >= 0)
+        codes, first = group(entries.group, is_p2p.view(np.int8), np.where(is_p2p, entries.p2p_seq, entries.seq))
+        of_whole = np.zeros(len(first), np.bool_)
+        of_whole[codes[is_whole]] = True
+        done = done | of_whole[codes]
     return done

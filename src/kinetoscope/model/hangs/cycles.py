@@ -56,17 +56,29 @@ def _of_omission(job: HangEvidence, made: Reason, waits: Waits) -> Reason | None
 def _of_shift(job: HangEvidence, made: Reason, waits: Waits) -> Reason | None:
     """A rank of the cycle calls one number earlier what others call."""
     for row, rank in waits:
-        off = None if row["is_p2p"] else shift(job, rank, (row["number"], row["seq"]))
-        if off is not None and off[1] == 1:
+        if row["is_p2p"]:
+            continue
+        off = shift(job, rank, (row["number"], row["seq"]))
+        if (off is not None and off[1] == 1) or _is_early(job, row, rank):
             return replace(made, cause="skipped call", ranks=(rank,), node=(row["number"], row["seq"]), row=None)
     return None
+
+
+def _is_early(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
+    """What a rank calls at the number of what the other is at, the other calls one number later.
+
+    In another order of groups it would still call what the other waits for.
+    """
+    own, other = (in_group(job.calls_of(each), row["group"]) for each in (rank, row["rank"]))
+    seq = row["seq"]
+    return seq in own and own[seq] != other[seq] and own[seq] == other.get(seq + 1)
 
 
 def _is_proven(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
     """A rank has called later just what the other waits for: calls around it differ, so that no shift is hidden."""
     if row["is_p2p"]:
         return False
-    own, other = (in_group(job.calls, each, row["group"]) for each in (rank, row["rank"]))
+    own, other = (in_group(job.calls_of(each), row["group"]) for each in (rank, row["rank"]))
     seq = row["seq"]
     near = [each.get(seq + by) for each in (own, other) for by in (-1, 1)]
     return own[seq] == other[seq] and own[seq] not in near and shifted(own, other) is None

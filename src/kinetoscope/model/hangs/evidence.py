@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import polars as pl
 
 from kinetoscope.model.hangs.comparing import Difference, Differing, differing, parted
+from kinetoscope.model.hangs.history import ProgramCalls
 from kinetoscope.model.hangs.hosts import HostCause
 from kinetoscope.model.hangs.pace import Pace, pace
 from kinetoscope.model.hangs.standing import MEETING, Node, Standing, of_one_state, standing
 from kinetoscope.model.hangs.waiting import CLOCKS
+from kinetoscope.model.hangs.waits import missing
 
 ReasonCause = (
     Difference
@@ -55,6 +58,36 @@ class HangEvidence:
     at: Standing
     pace: Pace
     broken: dict[Node, Differing]
+
+    @cached_property
+    def _by_rank(self) -> dict[int, pl.DataFrame]:
+        parts = self.calls.sort("rank", "order").partition_by("rank", as_dict=True)
+        return {int(rank): rows for (rank,), rows in parts.items()}
+
+    def calls_of(self, rank: int) -> pl.DataFrame:
+        """The calls of a rank, in order. To look through those of all for each of a thousand ranks takes seconds."""
+        return self._by_rank.get(rank, self.calls.clear())
+
+    @cached_property
+    def _programs(self) -> dict[int, ProgramCalls]:
+        return {}
+
+    def program_of(self, rank: int) -> ProgramCalls:
+        """The calls of a rank, to be held against those of others."""
+        if rank not in self._programs:
+            self._programs[rank] = ProgramCalls.of(self.calls_of(rank))
+        return self._programs[rank]
+
+    @cached_property
+    def left_out(self) -> dict[int, dict[str, Any] | None]:
+        """The calls that ranks have left out, of those that were looked at, by `omissions.left_out`."""
+        return {}
+
+    @cached_property
+    def late(self) -> dict[Node, list[int]]:
+        """Members that have not come, of each collective that ranks are at; those of few first."""
+        late = {node: missing(self.at, node) for node in self.at.came}
+        return dict(sorted(late.items(), key=lambda each: len(each[1])))
 
     @property
     def moves(self) -> bool | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import numpy as np
 import polars as pl
@@ -33,9 +34,37 @@ def signature(row: Mapping[str, Any]) -> Signature:
     return row["name"], *sizes, row["types"], row["line"]
 
 
-def in_group(calls: pl.DataFrame, rank: int, group: str) -> dict[int, Signature]:
-    """Signatures of what a rank has called in a group, by number."""
-    rows = calls.filter((pl.col("rank") == rank) & (pl.col("group") == group) & ~pl.col("is_p2p")).sort("order")
+def kind_of(key: str) -> str:
+    """The description of a group where it has one: it is the same on ranks that have groups of their own."""
+    return key.partition(" (")[2] or key
+
+
+@dataclass(frozen=True)
+class ProgramCalls:
+    """The calls of a rank in order.
+
+    Attributes:
+        rows: of `CALLS`.
+        codes: what each is, as other ranks that run the same program call it in groups of their own.
+        places: of collectives by group and number.
+    """
+
+    rows: list[dict[str, Any]]
+    codes: list[Signature]
+    places: dict[tuple[str, int], int]
+
+    @classmethod
+    def of(cls, calls: pl.DataFrame) -> Self:
+        """Those of the calls of a rank."""
+        rows = calls.to_dicts()
+        codes = [(kind_of(row["group"]), row["is_p2p"], row["peer"], *signature(row)) for row in rows]
+        places = {(row["group"], row["seq"]): place for place, row in enumerate(rows) if not row["is_p2p"]}
+        return cls(rows, codes, places)
+
+
+def in_group(calls: pl.DataFrame, group: str) -> dict[int, Signature]:
+    """Signatures of those calls of a rank, in order, that are of a group, by number."""
+    rows = calls.filter((pl.col("group") == group) & ~pl.col("is_p2p"))
     made: dict[int, Signature] = {}
     for row in rows.select("seq", *OF_A_CALL).iter_rows(named=True):
         made[row["seq"]] = made.get(row["seq"], ()) + signature(row)
@@ -62,16 +91,17 @@ def _is_off(own: Mapping[int, Signature], other: Mapping[int, Signature], first:
     return len(later) > 1 and all(later)
 
 
-def omitted(calls: pl.DataFrame, rank: int, until: int) -> dict[str, Any] | None:
+def omitted(calls: pl.DataFrame, until: int) -> dict[str, Any] | None:
     """The call that a rank has left out, as one of its past; None if its calls agree with its past, or with none of it.
 
-    `before` is the order of the call that it came before. Without `is_alone` other ranks must confirm it.
+    `calls` are those of the rank, in order. `before` is the order of the call that it came before. Without `is_alone`
+    other ranks must confirm it.
 
     Its last calls, to the one of the order `until`, are held against each stretch of its past that ends with the same
     call: as they are, and with one call of the past left out. That one counts if more agree so than with any stretch
     as it is.
     """
-    rows = calls.filter((pl.col("rank") == rank) & (pl.col("order") <= until)).sort("order")
+    rows = calls.filter(pl.col("order") <= until)
     sizes = [
         pl.when(pl.col("name").str.contains(f"^({'|'.join(ROOTED_OR_UNEVEN)})"))
         .then(None)

@@ -9,6 +9,7 @@ import polars as pl
 
 from kinetoscope.model.hangs.evidence import HangEvidence
 from kinetoscope.model.hangs.history import Signature, in_group, last_order, omitted, shifted, signature
+from kinetoscope.model.hangs.programs import missed
 from kinetoscope.model.hangs.standing import Node
 
 COMPARED = 3
@@ -16,13 +17,26 @@ COMPARED = 3
 
 
 def left_out(job: HangEvidence, rank: int) -> dict[str, Any] | None:
-    """The call that a rank has left out by its own past: before what it is at, or what its host has called since."""
-    last = job.calls.filter(pl.col("rank") == rank)["order"].max()
+    """The call that a rank has left out by its own past: before what it is at, or what its host has called since.
+
+    Else by what the ranks have called that run the same program.
+    """
+    if rank not in job.left_out:
+        job.left_out[rank] = _left_out(job, rank)
+    return job.left_out[rank]
+
+
+def _left_out(job: HangEvidence, rank: int) -> dict[str, Any] | None:
+    own = job.calls_of(rank)
+    last = own["order"].max()
     for until in dict.fromkeys((last_order(job.at.at.get(rank, [])), last if isinstance(last, int) else -1)):
-        gone = omitted(job.calls, rank, until) if until >= 0 else None
+        gone = omitted(own, until) if until >= 0 else None
         if gone is not None and _is_missed(job, rank, gone):
             return gone
-    return None
+    gone = missed(job, rank)
+    if gone is not None and gone["is_p2p"] and not _is_peer_there(job, rank, job.at.number(rank, gone["group"]), gone):
+        return None
+    return gone
 
 
 def omission(gone: Mapping[str, Any]) -> Literal["skipped call", "unmatched send", "unmatched receive"]:
@@ -35,8 +49,8 @@ def omission(gone: Mapping[str, Any]) -> Literal["skipped call", "unmatched send
 def shift(job: HangEvidence, rank: int, node: Node) -> tuple[int, int] | None:
     """The number from which on the calls of a rank in a group are one off those of all others that are compared."""
     key = job.at.groups[node[0]].key
-    own = in_group(job.calls, rank, key)
-    offs = {shifted(own, in_group(job.calls, each, key)) for each in _others(job, rank, node[0])}
+    own = in_group(job.calls_of(rank), key)
+    offs = {shifted(own, in_group(job.calls_of(each), key)) for each in _others(job, rank, node[0])}
     return offs.pop() if len(offs) == 1 else None
 
 
@@ -52,16 +66,12 @@ def _is_missed(job: HangEvidence, rank: int, gone: Mapping[str, Any]) -> bool:
     number = job.at.number(rank, gone["group"])
     if gone["is_p2p"]:
         return bool(gone["is_alone"]) and _is_peer_there(job, rank, number, gone)
-    own = in_group(job.calls, rank, gone["group"])
-    earlier = job.calls.filter(
-        (pl.col("rank") == rank)
-        & (pl.col("group") == gone["group"])
-        & ~pl.col("is_p2p")
-        & (pl.col("order") < gone["before"])
-    )
+    own = in_group(job.calls_of(rank), gone["group"])
+    is_earlier = (pl.col("group") == gone["group"]) & ~pl.col("is_p2p") & (pl.col("order") < gone["before"])
+    earlier = job.calls_of(rank).filter(is_earlier)
     last = earlier["seq"].max()
     begin = last + 1 if isinstance(last, int) else min(own, default=0)
-    others = [in_group(job.calls, each, gone["group"]) for each in _others(job, rank, number)]
+    others = [in_group(job.calls_of(each), gone["group"]) for each in _others(job, rank, number)]
     return bool(others or gone["is_alone"]) and all(_fits(own, each, signature(gone), begin) for each in others)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from kinetoscope.model.hangs.comparing import ROOTED, differing_pair
@@ -95,11 +96,15 @@ def _of_missing(job: HangEvidence, rank: int, end: End) -> Reason:
     rows: list[dict[str, Any]] = [each for each in end.last if isinstance(each, dict)]
     node = min(nodes, key=job.begun, default=None)
     row = None if nodes else min(rows, key=lambda each: each["created"], default=None)
-    return (_of_recorded if rank in job.at.recorded else _of_unrecorded)(job, rank, node, row)
+    if rank not in job.at.recorded:
+        return _of_unrecorded(job, end, node, row)
+    stale = _of_waiting(job, end) if rank in job.at.stale else None
+    return stale or _of_recorded(job, rank, node, row)
 
 
-def _of_unrecorded(job: HangEvidence, rank: int, node: Node | None, row: dict[str, Any] | None) -> Reason:
+def _of_unrecorded(job: HangEvidence, end: End, node: Node | None, row: dict[str, Any] | None) -> Reason:
     """A rank has left no records: it has ended, or waits where nobody sees it."""
+    rank = end.ranks[0]
     host = job.at.hosts.get(rank)
     if host is not None and host["ended"]:
         return Reason("rank ended", "sure", (rank,), node, row)
@@ -108,7 +113,21 @@ def _of_unrecorded(job: HangEvidence, rank: int, node: Node | None, row: dict[st
     near = _left_out_near(job, rank)
     if near is not None:
         return Reason(omission(near[1]), "guess", (near[0],), node, row)
-    return Reason("rank ended", "guess", (rank,), node, row)
+    return _of_waiting(job, end) or Reason("rank ended", "guess", (rank,), node, row)
+
+
+def _of_waiting(job: HangEvidence, end: End) -> Reason | None:
+    """One that waits for a rank without records holds others up, in a group where it has left out a call.
+
+    That shows in records; of the rank at the end nobody knows whether it would come.
+    """
+    waiting = {*end.waiting}
+    held = ((node, each) for node, late in job.late.items() for each in late if each in waiting)
+    for node, each in islice(held, SMALL_GROUP):
+        gone = left_out(job, each)
+        if gone is not None and gone["group"] == job.at.groups[node[0]].key:
+            return Reason(omission(gone), "guess", (each,), node)
+    return None
 
 
 def _of_recorded(job: HangEvidence, rank: int, node: Node | None, row: dict[str, Any] | None) -> Reason:

@@ -47,7 +47,8 @@ class Standing:
         open_peers: of a group and two ranks, rows of sends from one to the other, and of receives, that are not done.
         has_called: numbers of the last collective that a rank has called in a group, by group and rank.
         recorded: ranks that have left records of calls.
-        stale: of those the ones that have gone on since: others have ended what they had not called.
+        stale: of those the ones that have gone on since: others have ended what they had not called, or what comes
+            after a call that they had not done.
         hosts: rows of `HOSTS`, by rank.
     """
 
@@ -125,7 +126,7 @@ def standing(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
         dict(open_peers),
         {(number, rank): called for rank, number, called in last.select("rank", "number", "called").iter_rows()},
         frozenset(seen),
-        frozenset(last.filter(pl.col("called") < pl.col("met"))["rank"]),
+        frozenset(last.filter((pl.col("called") < pl.col("met")) | (pl.col("open") < pl.col("met")))["rank"]),
         {row["rank"]: row for row in hosts.iter_rows(named=True)},
     )
 
@@ -137,18 +138,28 @@ def _with_called(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def _last(calls: pl.DataFrame, groups: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
-    """The last collective that each rank has called in each group, and `met`: the last that any has ended."""
-    ended = (pl.col("state") == "completed") & pl.col("name").is_in([*MEETING])
+    """The last collective that each rank has called in each group, and `met`, the last that any rank has ended.
+
+    `open` is the first that is not done on the rank. A device does the collectives of a group one after another;
+    threads of gloo may do several at once.
+    """
+    is_done = pl.col("state") == "completed"
+    seq = pl.col("seq")
     of_calls = (
         calls.filter(~pl.col("is_p2p"))
         .group_by("rank", "group")
-        .agg(pl.col("seq").max().alias("last"), pl.col("seq").filter(ended).max().alias("met"))
+        .agg(
+            seq.max().alias("last"),
+            seq.filter(is_done & pl.col("name").is_in([*MEETING])).max().alias("met"),
+            seq.filter(~is_done & ~pl.col("group").str.starts_with("gloo:")).min().alias("open"),
+        )
     )
     both = numbers.join(of_calls, on=["rank", "group"], how="left")
     both = both.join(groups.select("rank", "group", "called"), on=["rank", "group"], how="left")
     return both.select(
         "rank",
         "number",
+        "open",
         pl.max_horizontal("last", "called").fill_null(0).alias("called"),
         pl.col("met").max().over("number"),
     )
