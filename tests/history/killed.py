@@ -1,4 +1,4 @@
-"""Jobs that are killed at any moment: `python -m tests.history.killed [N] [SEED]` says what is left of each history.
+"""Jobs that are killed at any moment: `python -m tests.history.killed [N] [SEED] [AT ONCE]` says what is left of each.
 
 A job writes the number of each step, and when it ended, into a file of its own before the next one begins. It is killed
 by SIGKILL after a random time. All steps that had ended a second before (and what the writer's thread may be late on
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -95,32 +95,32 @@ def killed(folder: Path, after: float, pause: float, slack: float = 1.0) -> Kill
         problem = "steps are missing, or there twice"
     elif len(numbers) < due:
         problem = f"{due - len(numbers)} steps are missing that had ended {INTERVAL_S + slack:g} s before"
-    elif (np.abs(ends[: len(seen)] - seen[: len(ends), 1]) > _CLOCK_NS).mean() > 0.01:
+    elif len(ends) and (np.abs(ends[: len(seen)] - seen[: len(ends), 1]) > _CLOCK_NS).mean() > 0.01:
         problem = "times are wrong"
     last = int(ends[-1]) if len(ends) else int(seen[0, 1])
     return KilledJob((when - int(seen[0, 1])) / 1e9, len(seen), len(numbers), (when - last) / 1e9, problem)
 
 
-def jobs(count: int, seed: int) -> Iterator[KilledJob]:
-    """Jobs of steps of 0.2 to 300 ms that are killed up to 6 s after their first."""
-    for number in range(seed, seed + count):
-        chance = random.Random(number)
-        with tempfile.TemporaryDirectory() as folder:
-            yield killed(Path(folder), chance.uniform(0, 6), 10 ** chance.uniform(-3.7, -0.5))
+def drawn(number: int) -> KilledJob:
+    """A job of steps of 0.2 to 300 ms that is killed up to 6 s after its first."""
+    chance = random.Random(number)
+    with tempfile.TemporaryDirectory() as folder:
+        return killed(Path(folder), chance.uniform(0, 6), 10 ** chance.uniform(-3.7, -0.5))
 
 
 def main() -> int:
     """Kill as many as are asked for, and say what was left."""
-    count, seed = ([int(word) for word in sys.argv[1:3]] + [500, 0][len(sys.argv) - 1 :])[:2]
+    count, seed, workers = (*(int(word) for word in sys.argv[1:]), *(500, 0, 2)[len(sys.argv) - 1 :])
     bad, late, steps = 0, [], 0
-    for number, job in enumerate(jobs(count, seed), 1):
-        late.append(job.late)
-        steps += job.ended
-        if job.problem:
-            bad += 1
-            print(f"{seed + number - 1}: {job}", flush=True)
-        if number % 20 == 0:
-            print(f"{number} of {count}: {bad} bad, {steps} steps, at most {max(late):.2f} s lost", flush=True)
+    with ThreadPoolExecutor(workers) as pool:
+        for number, job in enumerate(pool.map(drawn, range(seed, seed + count)), 1):
+            late.append(job.late)
+            steps += job.ended
+            if job.problem:
+                bad += 1
+                print(f"{seed + number - 1}: {job}", flush=True)
+            if number % 20 == 0:
+                print(f"{number} of {count}: {bad} bad, {steps} steps, at most {max(late):.2f} s lost", flush=True)
     print(f"{count} jobs killed, {bad} bad; lost: median {sorted(late)[count // 2]:.2f} s, at most {max(late):.2f} s")
     return int(bad > 0)
 

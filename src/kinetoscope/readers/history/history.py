@@ -16,7 +16,6 @@ from kinetoscope.model.history.series import MARKS, STEPS
 from kinetoscope.notes import Note
 from kinetoscope.readers.history.files import HistoryFile, HistoryRows, Records, history_files, read_rows
 from kinetoscope.record.history.layout import UNKNOWN
-from kinetoscope.record.output.run_info import usable_cores
 
 _OF_FILE: Final = ("rank", "attempt")
 _AHEAD: Final = 4
@@ -76,7 +75,7 @@ def by_rank(
     def tables(file: HistoryFile) -> HistoryTables:
         return _tables(file, read_rows(file), steps, columns)
 
-    with ThreadPoolExecutor(usable_cores()) as pool:
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         waiting = [pool.submit(tables, file) for file in files[:_AHEAD]]
         for place in range(len(files)):
             done = waiting.pop(0).result()

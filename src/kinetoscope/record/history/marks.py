@@ -32,7 +32,7 @@ _SAVERS: Final = {
 """Functions that save, by module."""
 
 
-class Marks:
+class ProcessMarks:
     """The marks of this process that are not written yet.
 
     Attributes:
@@ -106,5 +106,5 @@ class Marks:
             self._compiles = 0
 
 
-marks: Final = Marks()
+marks: Final = ProcessMarks()
 """Those of this process."""

@@ -25,7 +25,7 @@ from kinetoscope.record.always_on.device_marks import device_mark
 from kinetoscope.record.always_on.step_parts import StepParts
 from kinetoscope.record.hangs.evidence import restarts
 from kinetoscope.record.history import layout
-from kinetoscope.record.history.marks import Marks
+from kinetoscope.record.history.marks import ProcessMarks
 from kinetoscope.record.history.writer import HistoryWriter, PendingRow
 from kinetoscope.record.session.options import RecordOptions, rank_identity
 
@@ -44,7 +44,7 @@ class RunSeries:
         parts, marks: of the process.
     """
 
-    def __init__(self, folder: str, options: RecordOptions, parts: StepParts, marks: Marks) -> None:
+    def __init__(self, folder: str, options: RecordOptions, parts: StepParts, marks: ProcessMarks) -> None:
         self._parts, self._marks = parts, marks
         self._attempt = restarts()
         self._began = perf_counter_ns()
