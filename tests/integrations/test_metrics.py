@@ -225,7 +225,7 @@ def test_mlflow_reads_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.slow
 def test_weights_and_biases_reads_an_offline_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb", reason="needs wandb")
-    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]
 
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
@@ -237,7 +237,7 @@ def test_weights_and_biases_reads_an_offline_run(tmp_path: Path, monkeypatch: py
         not (records and records[-1].HasField("exit")) and time.monotonic() < deadline
     ):  # written by a process of its own
         records = [Record.FromString(each) for each in _records_of(file.read_bytes())]
-    logged = [
+    logged: list[Any] = [
         tuple(float(items[f"kinetoscope/{name}"]) for name in ("step", "step_seconds"))
         for record in records
         if (items := {each.nested_key[0]: each.value_json for each in record.history.item})

@@ -30,10 +30,11 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinetoscope.cli.shared.options import Parser, count, parted, positive, typed
-from kinetoscope.errors import InputError, UsageError
+from kinetoscope.errors import InputError, NotFoundError, UsageError
+from kinetoscope.integrations.metrics.destinations import DESTINATIONS, destination
 from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.always import cost_of
@@ -54,6 +55,9 @@ from kinetoscope.record.session.launching import environment_of, program_name, r
 from kinetoscope.record.session.options import DEFAULTS, RecordOptions, rank_identity
 from kinetoscope.views.exports.target import spare_half_url
 from kinetoscope.views.text import printable
+
+if TYPE_CHECKING:
+    from kinetoscope.integrations.metrics.follow import Following
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 _SETTLING = 30.0
@@ -84,10 +88,13 @@ def run(arguments: list[str]) -> int:
     if plan.hang:
         collection.put_aside(plan.dir)
     log = DeviceLogger(Path(plan.dir), rank_identity().host) if args.device_log else None
+    sending = _sending(plan.dir, args.to) if args.to else None
     with log or contextlib.nullcontext():
         pid, code = _run(command, environment_of(plan))
     ended = time.monotonic()
     lines = [*_salvaged(plan), *([] if log is None else [_logged(log)])]
+    if sending is not None:
+        lines += [f"numbers were not sent to {where}: {why}" for where, why in sending.end().items()]
     left = collection.collected(plan, pid, code) if plan.hang else None
     code = 128 - code if code < 0 else code
     if snapshots := _snapshots(plan) - snapshots:
@@ -103,6 +110,25 @@ def run(arguments: list[str]) -> int:
         _say(collection.said(left))
         _explain(left)
     return code
+
+
+def _sending(folder: str, places: Sequence[str]) -> Following:
+    """What sends the new rows of the history, of this run alone, while it goes on."""
+    from kinetoscope.integrations.metrics.follow import Following, Rows
+    from kinetoscope.model.history.series import MARKS, STEPS
+    from kinetoscope.readers.history.history import HistoryFollower
+
+    follower = HistoryFollower(folder)
+
+    def new() -> Rows:
+        try:
+            tables = follower.new()
+        except NotFoundError:  # no step has ended yet
+            return STEPS.frame([]), MARKS.frame([])
+        return tables.steps, tables.marks
+
+    new()
+    return Following(new, [destination(each) for each in places])
 
 
 def _logged(log: DeviceLogger) -> str:
@@ -176,6 +202,13 @@ def _parser() -> Parser:
         "--history",
         action=argparse.BooleanOptionalAction,
         help="write the times of all steps of all ranks into DIR/history; --every does, alone it opens no window",
+    )
+    when.add_argument(
+        "--to",
+        metavar="WHERE",
+        action="append",
+        default=[],
+        help=f"with --history or --every, send the numbers of each step there while it runs: {DESTINATIONS}",
     )
     hang = parser.add_argument_group("hangs")
     hang.add_argument(
@@ -346,6 +379,8 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> RecordPlan:
     options = {name: value for name, value in vars(args).items() if name in how - when}
     if (args.hang or args.history) and not args.every:  # it opens no window then, unless somebody asks
         given["idle"] = True
+    if args.to and not (args.history or (args.every and args.history is not False)):
+        raise UsageError("--to sends the numbers of the history: give --history, or --every")
     given["history"] = args.history if args.history is not None else bool(args.every) and "://" not in folder
     return RecordPlan(dir=folder, control=str(control_of(folder)), options=options, **given)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kinetoscope.errors import MissingExtraError, UsageError, nearest
-from kinetoscope.integrations.metrics.measures import Sent
+
+if TYPE_CHECKING:
+    from kinetoscope.integrations.metrics.measures import Sent
 
 
 class Destination(Protocol):
