@@ -341,6 +341,7 @@ class _Job:
         self._always = SamplingSchedule(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
         self._entered = self._exits = 0.0
         self._window = _WindowMark()
+        self._only_counts = plan.idle and not options.memory_snapshot
         if self._always is not None:
             atexit.register(self._tell_cost, ended=True)  # what is registered first comes last
         self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0)
@@ -361,8 +362,19 @@ class _Job:
 
     def boundary(self, entered: float) -> None:
         """A step has ended, as was seen at this time; torch still has the mark of the optimizer's step open."""
-        self._entered = entered
-        self._ends.put_off(self._boundary)
+        if self._only_counts and self.watch.agreed is None and self._series is None and not self._recorder.busy:
+            self._count(entered)
+        else:
+            self._entered = entered
+            self._ends.put_off(self._boundary)
+
+    def _count(self, now: float) -> None:
+        """A step has ended of an idle job that nobody has asked for anything: all of `_boundary` that this needs."""
+        if self._last:
+            took = now - self._last
+            self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
+        self._ended += 1
+        self._last = now
 
     def called(self, module: torch.nn.Module | None) -> None:
         """A call that begins a step is about to run.
