@@ -433,8 +433,6 @@ class _Job:
         if recorded:
             self._recorder.step(step=self._ended)
             took = time.monotonic() - self._last  # with what the recorder did
-            if self._recorder.state == "idle":
-                self._window.end = time.perf_counter_ns()
         elif known:
             self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
         if self._ends.attached and self._recorder.state == "idle":
@@ -511,6 +509,8 @@ class _Job:
             with contextlib.suppress(OSError):
                 step = self._recorder.step_number
                 mailbox.leave(self._note_of_open(step), {"step": step})
+        elif self._said_open and not records:
+            self._window.end = time.perf_counter_ns()
         self._said_open = records
 
     def _note_of_open(self, first_step: int) -> Path:
@@ -565,7 +565,7 @@ class _Job:
         if self._recorder.state != "idle":
             return False
         options = replace(self._options, **agreed.options)
-        self._window = _WindowMark(time.perf_counter_ns(), marks.step - self._ended)
+        self._window = _WindowMark(time.perf_counter_ns() * self._plan.history, marks.step - self._ended)
         self._recorder.step(step=self._ended)
         warmup, active, wanted = agreed.warmup, agreed.active, agreed
         if self._by_calls and threading.get_ident() != threading.main_thread().ident:
@@ -592,8 +592,7 @@ class _Job:
         window = self._window
 
         def written(outcome: WindowOutcome) -> None:
-            if self._plan.history and outcome.path is not None:
-                window.add(outcome)
+            window.add(outcome)
             files = list(filter(None, (outcome.path, outcome.meta, outcome.snapshot)))
             if self._withdrawn:
                 remove_files(files)
@@ -631,7 +630,7 @@ class _WindowMark:
     """A window, for the history: from when it was opened, with its warm-up, until its trace was exported.
 
     Attributes:
-        start, end: by `perf_counter_ns`; 0 where not known.
+        start, end: by `perf_counter_ns`; 0 where not known, or not wanted.
         before: steps that the run had before this process.
     """
 
@@ -640,9 +639,10 @@ class _WindowMark:
     end: int = 0
 
     def add(self, outcome: WindowOutcome) -> None:
-        """Its trace is on disk."""
-        name = Path(outcome.path or "").name
-        marks.add("window", self.start, self.end or time.perf_counter_ns(), name, self.before + outcome.first_step)
+        """Its trace is on disk, or lost."""
+        if self.start and outcome.path is not None:
+            name, end = Path(outcome.path).name, self.end or time.perf_counter_ns()
+            marks.add("window", self.start, end, name, self.before + outcome.first_step)
 
 
 def _gave_way(outcome: WindowOutcome) -> bool:
