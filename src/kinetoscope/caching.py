@@ -47,7 +47,7 @@ def while_alive(make: Callable[P, V]) -> Callable[P, V]:
     known: dict[tuple[int, ...], tuple[list[weakref.ref[object]], V]] = {}
 
     @functools.wraps(make)
-    def kept(*about: P.args, **named: P.kwargs) -> V:
+    def ask(*about: P.args, **named: P.kwargs) -> V:
         if named:
             return make(*about, **named)
         key = tuple(map(id, about))
@@ -58,7 +58,7 @@ def while_alive(make: Callable[P, V]) -> Callable[P, V]:
         known[key] = [weakref.ref(each, lambda _: known.pop(key, None)) for each in about], answer
         return answer
 
-    return kept
+    return ask
 
 
 class BoundedCache(Generic[V]):
