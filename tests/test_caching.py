@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kinetoscope.caching import ABANDONED, BoundedCache, SharedCache, checkpoint
+from kinetoscope.caching import ABANDONED, BoundedCache, SharedCache, checkpoint, while_alive
 from kinetoscope.errors import InputError, StoppedError
 
 
@@ -130,3 +131,23 @@ def test_who_waits_makes_what_another_gave_up() -> None:
         assert second.result(10) == "made"
         with pytest.raises(StoppedError):
             first.result(10)
+
+
+class Frame:
+    """Something that is compared by identity."""
+
+
+def test_an_answer_about_objects_lives_as_long_as_they_do() -> None:
+    asked = []
+
+    @while_alive
+    def answer(one: Frame, other: Frame) -> int:
+        asked.append((id(one), id(other)))
+        return len(asked)
+
+    one, other = Frame(), Frame()
+    assert [answer(one, other), answer(one, other), answer(other, one)] == [1, 1, 2]
+    alive = weakref.ref(one)
+    del one
+    assert alive() is None
+    assert answer(Frame(), other) == 3

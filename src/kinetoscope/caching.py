@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextvars import ContextVar
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, ParamSpec, TypeVar
 
 from kinetoscope.errors import KinetoscopeError, StoppedError
 
+P = ParamSpec("P")
 V = TypeVar("V")
 
 ABANDONED: Final[ContextVar[threading.Event | None]] = ContextVar("abandoned", default=None)
@@ -33,6 +36,29 @@ MEASURED_EACH_TIME: Final = 64
 """Values whose sizes are measured at each request; of more, once in as many requests."""
 
 MAX_FAILURES: Final = 256
+
+
+def while_alive(make: Callable[P, V]) -> Callable[P, V]:
+    """The same function; an answer about some objects, such as frames, is kept as long as these are.
+
+    They are compared by identity, as whoever asks again does so with the same ones, and nobody changes them. The answer
+    must not hold them. What is asked with keywords is not kept.
+    """
+    known: dict[tuple[int, ...], tuple[list[weakref.ref[object]], V]] = {}
+
+    @functools.wraps(make)
+    def ask(*about: P.args, **named: P.kwargs) -> V:
+        if named:
+            return make(*about, **named)
+        key = tuple(map(id, about))
+        there = known.get(key)
+        if there is not None and all(of() is each for of, each in zip(there[0], about, strict=True)):
+            return there[1]
+        answer = make(*about, **named)
+        known[key] = [weakref.ref(each, lambda _: known.pop(key, None)) for each in about], answer
+        return answer
+
+    return ask
 
 
 class BoundedCache(Generic[V]):

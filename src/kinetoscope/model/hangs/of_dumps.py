@@ -136,7 +136,8 @@ def _texts(codes: NDArray[np.integer[Any]], label: Callable[[int], T]) -> list[T
     """The label of each code, None for NONE; each label is made once."""
     values = codes.tolist()
     labels: dict[int, T | None] = {code: label(code) for code in set(values) if code != NONE}
-    return [labels.get(value) for value in values]
+    labels[NONE] = None
+    return [*map(labels.__getitem__, values)]
 
 
 def _known(column: Int64s) -> list[int | None]:

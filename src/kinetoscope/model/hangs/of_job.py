@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.caching import while_alive
 from kinetoscope.model.answer import Failure, Partial
 from kinetoscope.model.flight_recorder.of_trace import DAMAGED, DUMPS, dumps_of
 from kinetoscope.model.hangs.of_hosts import combined
@@ -60,6 +61,7 @@ def both(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([one, other])
 
 
+@while_alive
 def unpacked(frame: pl.DataFrame) -> Records:
     """Calls, groups and hosts of all ranks, by rank; what several cycles of a rank share is there once."""
     frame = frame.rechunk()  # of thousands of ranks each is a piece

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.caching import while_alive
 from kinetoscope.model.hangs.records import HOSTS
 from kinetoscope.model.hangs.waiting import RecordsEnd
 from kinetoscope.model.trace.text import listed
@@ -33,11 +34,13 @@ def name_of_group(key: str, description: str | None) -> str:
     return description or key.partition(":")[2] or key
 
 
+@while_alive
 def teams(groups: pl.DataFrame) -> pl.DataFrame:
     """Groups with `members` as text, `team`, which tells those of one name apart by them, and `furthest` of it."""
-    texts = {ranks: listed(ranks, _RUNS) for ranks in map(tuple, groups.get_column("ranks").drop_nulls().to_list())}
-    members = [None if ranks is None else texts[tuple(ranks)] for ranks in groups.get_column("ranks").to_list()]
-    rows = groups.with_columns(pl.Series("members", members, dtype=pl.String))
+    same = groups.with_row_index("row").group_by("ranks", maintain_order=True).agg("row")
+    texts = [None if ranks is None else listed(ranks, _RUNS) for ranks in same.get_column("ranks")]
+    members = same.select("row", pl.Series("members", texts, dtype=pl.String)).explode("row").sort("row")
+    rows = groups.with_columns(members.get_column("members"))
     rows = rows.with_columns(team=pl.concat_str("group", "members", separator=" of ranks ", ignore_nulls=True))
     return rows.with_columns(furthest=pl.col("called").max().over("team"))
 
@@ -46,6 +49,7 @@ _RUNS: Final = 64
 """Runs of ranks in a text."""
 
 
+@while_alive
 def states(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
     """A row for each rank and group: columns of `GROUPS`, of the call that it is at, and `team`, `furthest`, `since`.
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 
 import polars as pl
 
+from kinetoscope.caching import while_alive
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason, evidence
 from kinetoscope.model.hangs.hosts import WELL, HostCause, has_ended, host_cause
 from kinetoscope.model.hangs.reasons import merged, reason
@@ -94,6 +95,7 @@ class HangVerdict:
     shows: pl.DataFrame | None = None
 
 
+@while_alive
 def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> tuple[HangVerdict, ...]:
     """Why the job does not go on, the first cause first; never empty.
 

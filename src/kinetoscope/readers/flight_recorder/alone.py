@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,8 +34,8 @@ NAME: Final = "flight_recorder"
 _NAMED: Final = re.compile(r"(?!\.).*\d(?:\.(?:json|pickle|pkl))?(?:\.(?:gz|zst))?")
 """Names of dumps: torch adds the rank to a prefix, and no ending."""
 
-_RANKS: Final = re.compile(rb"(?:ranks.{1,8}?|X.{4})\[(0[\d, ]*)\]", re.DOTALL)
-"""Members of a group, as a text of JSON or of a pickle, which has the word before it only once."""
+_RANKS: Final = re.compile(rb"\[(0(?:, ?\d{1,8})+)\]")
+"""Members of a group as a text, of JSON or of a pickle."""
 
 ON_HOST: Final = ("gloo", "ucc", "mpi")
 """Backends whose collectives are work of the host."""
@@ -153,9 +154,23 @@ def _facts(source: Source, dumps: Sequence[FlightDump]) -> dict[str, Any]:
 
 def probe(candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:  # noqa: ARG001 - see `Probe`
     """A candidate with the size of the job, where its group of all ranks is near the beginning."""
-    lists = ([*map(int, re.findall(rb"\d{1,8}", ranks))] for ranks in _RANKS.findall(text[:HEAD_BYTES]))
-    world = max((len(ranks) for ranks in lists if ranks == [*range(len(ranks))]), default=0)
+    matches = (each for each in _RANKS.finditer(text[:HEAD_BYTES]) if _is_text(text, each.start()))
+    longest = max((each[1] for each in matches), key=len, default=b"")
+    world = _whole_job(longest)
     return replace(candidate, world=world) if world > 1 else candidate
+
+
+def _is_text(data: bytes, place: int) -> bool:
+    """Test for the beginning of a text: behind a quotation mark, or (SHORT_)BINUNICODE and a length."""
+    before = data[max(place - 5, 0) : place]
+    return before.endswith(b'"') or before[:1] == b"X" or before[-2:-1] == b"\x8c"
+
+
+@lru_cache(64)
+def _whole_job(members: bytes) -> int:
+    """How many ranks a list has that names all of a job; 0 of another one."""
+    ranks = [*map(int, members.split(b","))] if members else []
+    return len(ranks) if ranks == [*range(len(ranks))] else 0
 
 
 READER: Final = Reader(NAME, load, lambda _, head: is_dump(head), probe, named=is_named)

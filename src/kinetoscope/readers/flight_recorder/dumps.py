@@ -144,8 +144,8 @@ class _DumpAssembly:
         self, columns: dict[str, NDArray[Any]], backends: Sequence[str], of_name: Int32s
     ) -> tuple[tuple[DumpedGroup, ...], Int32s]:
         """The groups, and the place of each entry's among them: first those of entries, as these have them."""
-        distinct, backend = np.unique(np.array(backends, np.object_), return_inverse=True) if backends else ((), None)
-        of_backend = np.zeros(0, np.int64) if backend is None else backend[of_name]
+        distinct = [*dict.fromkeys(backends)]
+        of_backend = np.array([*map(distinct.index, backends), NONE], np.int64)[of_name]
         codes, rows = group(of_backend, columns["process_group"], columns["pg"])
         config, status = self._config(), self._objects.of(*self._top.get("pg_status", (m.NONE, 0)))
         groups, places = list[DumpedGroup](), dict[tuple[str, str, str], int]()
@@ -218,17 +218,13 @@ class _DumpAssembly:
 
     def _stacks(self, column: Int32s) -> tuple[tuple[tuple[str, ...], ...], Int32s]:
         """Distinct stacks, and the place of each entry's."""
-        frames = self._tables.rows("frames", m.FRAMES_READ)
-        texts = dict[int, str]()
-
-        def frame(row: int) -> str:
-            if row not in texts:
-                name, file, line = frames[row].tolist()
-                texts[row] = f"{self._strings.label(name)} {self._strings.label(file)}:{max(line, 0)}"
-            return texts[row]
-
         numbers, of = distinct_values(column)
-        return tuple(tuple(map(frame, self._items(number).tolist())) for number in numbers), of
+        stacks, label = [self._items(number).tolist() for number in numbers], self._strings.label
+        needed = [*{row for stack in stacks for row in stack}]
+        frames = self._tables.rows("frames", m.FRAMES_READ)[needed].tolist() if needed else []
+        texts = [f"{label(name)} {label(file)}:{max(line, 0)}" for name, file, line in frames]
+        text = dict(zip(needed, texts, strict=True))
+        return tuple(tuple(text[row] for row in stack) for stack in stacks), of
 
     # --- the rest
 
