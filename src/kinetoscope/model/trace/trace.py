@@ -21,7 +21,16 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.caching import checkpoint
 from kinetoscope.model.trace.captured_calls import CapturedCalls
 from kinetoscope.model.trace.derived import DerivedCache, derived, sealed
-from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, SPANS, EventKind, kind_of
+from kinetoscope.model.trace.event_kinds import (
+    DEVICE_WORK,
+    MEMORY_NAME,
+    METRICS_OF_KERNEL,
+    NAMES_DECIDE,
+    SPANS,
+    XPU_METRICS,
+    EventKind,
+    kind_of,
+)
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.strings import Strings, value_of
@@ -334,6 +343,9 @@ def event_kinds(trace: Trace) -> Int8s:
     kind: Int8s = kinds[pairs]
     decided_by_name = (trace.category == trace.strings.code(NAMES_DECIDE)) & (trace.category >= 0)
     decided_by_name |= (trace.name == trace.strings.code(MEMORY_NAME)) & (trace.name >= 0)
+    if trace.strings.code(XPU_METRICS) >= 0:
+        named = np.append(trace.strings.holding((METRICS_OF_KERNEL,)), np.False_)
+        decided_by_name |= named[trace.name]
     rows = np.flatnonzero(decided_by_name)
     codes, first = group(pairs[rows], trace.name[rows])
     kinds_by_name = [
