@@ -22,7 +22,7 @@ MAX = {"id": 0, "name": "Intel(R) Data Center GPU Max 1550", "totalGlobalMem": 6
 
 
 def work(category: str, name: str, start: int, duration: int, correlation: int, *, queue: int = 3, **args: Any) -> Any:
-    own = {"External id": correlation, "correlation": correlation, "device": 0, "sycl queue": queue}
+    own: dict[str, Any] = {"External id": correlation, "correlation": correlation, "device": 0, "sycl queue": queue}
     own |= {"context": "0x0000000012345678", "l0 queue": "0x0000000087654321", "appended": "1.500", **args}
     return event(category, name, start * US, duration * US, pid=0, tid=queue, **own)
 
@@ -34,7 +34,7 @@ def call(name: str, start: int, duration: int, correlation: int, category: str =
 @pytest.fixture
 def run(tmp_path: Path) -> Job:
     """A step: a copy to the device, a product, an all-reduce by oneCCL, and the host waits."""
-    collective = {"Collective name": "allreduce", "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20, "dtype": "Float",
+    collective: dict[str, Any] = {"Collective name": "allreduce", "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20, "dtype": "Float",
                   "Group size": 2, "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}  # fmt: skip
     return job(
         tmp_path,
@@ -50,7 +50,7 @@ def run(tmp_path: Path) -> Job:
         call("urEnqueueKernelLaunch", 18, 3, 3),
         call("urQueueFinish", 30, 60, 4),
         event("xpu_sync", "zeEventHostSynchronize", 31 * US, 58 * US, pid=-1, correlation=4, Type="HOST_EVENT"),
-        work("gpu_memcpy", "Memcpy M2D (MEMORY -> DEVICE)", 10, 10, 1, bytes=1 << 20, **{"l0 call": "x"}),
+        work("gpu_memcpy", "Memcpy M2D (MEMORY -> DEVICE)", 10, 10, 1, bytes=1 << 20),
         work("kernel", "gemm_kernel", 25, 20, 2, kernel_id=5, sycl_node_id=9),
         work("kernel", "void Kernel<SyclAllReduce>", 50, 30, 3, queue=4),
         event("gpu_user_annotation", "ProfilerStep#7", 10 * US, 70 * US, pid=0, tid=3),

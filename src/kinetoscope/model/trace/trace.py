@@ -7,6 +7,7 @@ not sent to other processes: a `Source` is, and is loaded there.
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -354,9 +355,32 @@ def event_kinds(trace: Trace) -> Int8s:
     ]
     kind[rows] = np.array(kinds_by_name, np.int8)[codes]
     kind[of_autograd_profiler(trace)] = EventKind.HOST_OP
+    kind[_of_ascend(trace)] = EventKind.KERNEL
     kind[stray(trace)] = EventKind.OTHER
     kind.flags.writeable = False
     return kind
+
+
+_ASCEND_DEVICE: Final = "Ascend Hardware"
+"""The process, by its name, under which torch_npu writes what runs on a device; its events have no category."""
+
+_ASCEND_WAITS: Final = re.compile(r"(?:event|notify)_?(?:wait|record|reset)", re.IGNORECASE)
+"""Tasks on a stream in which it computes nothing."""
+
+
+def _of_ascend(trace: Trace) -> Bools:
+    """Work of Ascend's devices: spans without a category on their tracks, but waits: bool [events]."""
+    code = trace.strings.code(_ASCEND_DEVICE)
+    naming = np.flatnonzero((trace.ph == _METADATA_PHASE) & (trace.name == trace.strings.code("process_name")))
+    if code < 0 or not len(naming):
+        return np.zeros(len(trace), np.bool_)
+    devices = naming[trace.codes_of("name", naming.astype(np.int32)) == code]
+    pids = trace.tracks.integer_pids()
+    works = np.isin(pids, pids[trace.track[devices]])[trace.track] & (trace.category < 0) & any_of(trace.ph, SPANS)
+    names = np.unique(trace.name[works])
+    labels = trace.strings.labels(names.tolist())
+    waits = names[[_ASCEND_WAITS.match(label) is not None for label in labels]] if len(names) else names
+    return np.asarray(works & ~np.isin(trace.name, waits))
 
 
 _AUTOGRAD_HOST: Final = "CPU functions"
