@@ -34,8 +34,15 @@ def call(name: str, start: int, duration: int, correlation: int, category: str =
 @pytest.fixture
 def run(tmp_path: Path) -> Job:
     """A step: a copy to the device, a product, an all-reduce by oneCCL, and the host waits."""
-    collective: dict[str, Any] = {"Collective name": "allreduce", "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20, "dtype": "Float",
-                  "Group size": 2, "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}  # fmt: skip
+    collective: dict[str, Any] = {
+        "Collective name": "allreduce",
+        "In msg nelems": 1 << 20,
+        "Out msg nelems": 1 << 20,
+        "dtype": "Float",
+        "Group size": 2,
+        "Process Group Name": "0",
+        "Process Group Ranks": "[0, 1]",
+    }
     return job(
         tmp_path,
         annotation("ProfilerStep#7", 0, 100 * US),
