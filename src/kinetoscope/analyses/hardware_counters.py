@@ -61,6 +61,9 @@ def hardware_counters(
     How to read it. `…_op_ffma_pred_on.sum` and the like count instructions of threads: 2 × ffma + fadd + fmul (and the
     same for d and h) are the FLOPs that the kernel executed; `flops` gives those that the mathematics needs.
 
+    Of Intel's GPUs, PTI counts while kernels run as they do, and the file has both: the kernel, and a copy of it with
+    the values.
+
     Limits. If ranges and launches differ in number, operators are null and a note says so. Ranges that the user named
     are no kernels and have the name of the range. Times are those of the replay and left out. To record counters:
     `experimental_config=_ExperimentalConfig(profiler_metrics=[…], profiler_measure_per_kernel=True)`, in torch before
@@ -74,6 +77,7 @@ def hardware_counters(
     launch, notes = _launches(trace)
     of_event = launch[values.rows]
     chosen = view.host_mask[np.where(of_event >= 0, of_event, values.rows)] & ~np.isnan(values.value)
+    chosen &= values.key != trace.strings.code(_NO_COUNTER)
     samples = _Samples(values.rows[chosen], values.key[chosen], values.value[chosen], of_event[chosen])
     return Partial(_frame(view, samples, by), tuple(notes))
 
@@ -81,6 +85,9 @@ def hardware_counters(
 ANALYSIS = Analysis(
     "Hardware counters", hardware_counters, RESULT, chart=Bars("operator", "total"), of_device_work=False
 )
+
+_NO_COUNTER: Final = "kernel_id"
+"""The number that Intel's profiler puts among the counters of a kernel."""
 
 _LAUNCH_OF_RUNTIME: Final = re.compile(r"(?:cuda|hip)LaunchKernel")
 _SUM_NAME: Final = re.compile(r"\.sum$|^[^.]+$")

@@ -351,7 +351,7 @@ SHARED_TRACES = [
     ("hostile/distributed_info_not_found.json.gz", f"NO_DISTRIBUTED_INFO {MICROS} NO_DEVICE_WORK NO_MEMORY"),
     ("hostile/rank_non_gpu.json.gz", f"{MICROS} NO_DEVICE_WORK NO_MEMORY"),
     ("hostile/rank_not_found.json.gz", f"NO_DISTRIBUTED_INFO {MICROS} NO_DEVICE_WORK NO_MEMORY"),
-    ("hostile/trace_view.json", f"ROUNDED_TIMES UNKNOWN_EVENTS NO_DEVICE_WORK {BARE}"),
+    ("hostile/trace_view.json", f"NO_CORRELATION ROUNDED_TIMES UNKNOWN_EVENTS {BARE}"),
     ("mi250_train/*", f"EMPTY_STEP {LEAN}"),
     (
         "mtia/*",

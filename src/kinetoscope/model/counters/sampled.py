@@ -15,6 +15,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import XPU_METRICS
 from kinetoscope.model.trace.trace import Trace
 
 _MISSED_AFTER_INTERVALS: Final = 1.5
@@ -22,6 +23,9 @@ _MISSED_AFTER_INTERVALS: Final = 1.5
 
 _UNIT: Final = re.compile(r"\(([^()]{1,12})\)\s*\Z|\[(?:Throughput |Ratio )?([^\[\]]{1,16})\]\s*\Z")
 """The unit in the brackets behind a name: `Power Draw (W)`, or as Nsight writes it, `SMs Active [Throughput %]`."""
+
+_ON_DEVICE_TRACKS: Final = (XPU_METRICS, "mtia_counters")
+"""Categories of counters whose process is the number of the device."""
 
 _DEVICE: Final = re.compile(r"\A(?:GPU|Device|CUDA|HIP)\s*(\d{1,4})\b", re.IGNORECASE)
 
@@ -56,7 +60,7 @@ def counter_series(trace: Trace) -> tuple[SampledCounter, ...]:
     samples = counters(trace)
     known = ~np.isnan(samples.value)
     rows, value = samples.rows[known], samples.value[known]
-    keys = np.stack([trace.track[rows], trace.name[rows], samples.key[known]], axis=1)
+    keys = np.stack([trace.track[rows], trace.name[rows], samples.key[known], trace.category[rows]], axis=1)
     used, which = np.unique(keys, axis=0, return_inverse=True)
     series = [
         _series(trace, key, trace.start[rows[chosen]], value[chosen])
@@ -67,12 +71,16 @@ def counter_series(trace: Trace) -> tuple[SampledCounter, ...]:
 
 
 def _series(trace: Trace, key: list[int], time: Int64s, value: Floats) -> SampledCounter:
-    track, name, inner = key
+    track, name, inner, category = key
     said, more = trace.strings.label(name), trace.strings.label(inner)
     title = " · ".join(dict.fromkeys(each for each in (said, more) if each))
     source = _text(trace.tracks.pids[track])
     device = _DEVICE.match(source)
-    return of_samples(source, int(device[1]) if device else None, title, time, value)
+    number = int(device[1]) if device else None
+    pid = trace.tracks.pids[track]
+    if category >= 0 and trace.strings.label(category) in _ON_DEVICE_TRACKS and isinstance(pid, int):
+        source, number = f"Device {pid}", pid
+    return of_samples(source, number, title, time, value)
 
 
 def of_samples(source: str, device: int | None, name: str, time: Int64s, value: Floats) -> SampledCounter:

@@ -10,20 +10,18 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, rows_of
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.trees.tree import NO_ROW
-from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, innermost_at, inside
+from kinetoscope.model.execution.call_tree import call_tree, inside
+from kinetoscope.model.execution.flows import joined_flows, op_at
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_beginning, rows_named
-from kinetoscope.model.trace.shapes import INT, STRING
+from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
 ENGINE_SPAN: Final = "autograd::engine::evaluate_function: "
 """Beginning of the names of the spans in which autograd's engine runs one node each."""
 
 _FLOWS: Final = ("fwdbwd", "forward_backward")
-_FLOW_ID: Final = "id"
-"""A member of the event itself, beside its arguments."""
 
 _MAX_THREADS: Final = 256
 """Forward threads that are matched to tracks; a file that names more is not in order."""
@@ -115,32 +113,11 @@ def recomputed_ops(trace: Trace) -> Bools:
 
 def _flows(trace: Trace) -> tuple[Int32s, Int32s]:
     """The operators at both ends of each flow."""
-    starts = np.flatnonzero(rows_named(trace, _FLOWS.__contains__, EventKind.FLOW_START, holding=_FLOWS))
-    ends = np.flatnonzero(rows_named(trace, _FLOWS.__contains__, EventKind.FLOW_END, holding=_FLOWS))
-    origin = match_first(*_numbered(trace, ends, starts))
-    linked = np.flatnonzero(origin >= 0)
-    first, last = _op_at(trace, starts[origin[linked]]), _op_at(trace, ends[linked])
+    starts, ends = joined_flows(trace, _FLOWS)
+    first, last = op_at(trace, starts), op_at(trace, ends)
     good = (first >= 0) & (last >= 0)
     good[good] = trace.start[first[good]] < trace.start[last[good]]
     return first[good], last[good]
-
-
-def _numbered(trace: Trace, ends: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
-    """Numbers for the ids of flows, equal where the ids are; an id is a number or a text."""
-    rows = np.concatenate([ends, starts]).astype(np.int32)
-    slots, kinds = trace.shapes.find(trace.strings.code(_FLOW_ID), level=0)
-    slot, kind = slots[trace.shape[rows]], kinds[trace.shape[rows]]
-    known = np.isin(kind, (INT, STRING))
-    value = np.arange(len(rows), dtype=np.int64)  # unique where there is no id
-    value[known] = trace.values[trace.first[rows[known]] + slot[known]]
-    codes = group(value, np.where(known, kind, -1))[0].astype(np.int64) if len(rows) else value
-    return codes[: len(ends)], codes[len(ends) :]
-
-
-def _op_at(trace: Trace, rows: Int64s) -> Int32s:
-    """The innermost operator that runs on the thread of each event at its time, −1 for none."""
-    around = innermost_at(trace, trace.track[rows], trace.start[rows])
-    return np.where(around >= 0, enclosing_op(trace)[around], np.int32(NO_ROW)) if len(trace) else around
 
 
 # --- sequence numbers

@@ -15,8 +15,9 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of
-from kinetoscope.algorithms.grouping import match_first
+from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.model.execution.call_tree import nearest_op
+from kinetoscope.model.execution.flows import joined_flows, op_at
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import (
@@ -28,6 +29,9 @@ from kinetoscope.model.trace.event_kinds import (
     WorkKind,
 )
 from kinetoscope.model.trace.trace import Trace, is_device_work
+
+_FLOW_TO_NPU: Final = "torch_to_npu"
+"""Arrows that torch_npu draws from operators to what runs on a device."""
 
 _MAX_EQUAL_ID_SHARE: Final = 0.5
 """External ids that may equal the correlation id by chance; in files of 2022–2023 all do."""
@@ -88,6 +92,9 @@ def device_work(trace: Trace) -> DeviceWork:
     op = np.where(call >= 0, nearest_op(trace)[call], np.int32(-1))
     unknown = np.flatnonzero(op < 0)
     op[unknown] = _ops_by_external_id(trace, rows[unknown])
+    if trace.strings.code(_FLOW_TO_NPU) >= 0:
+        unknown = np.flatnonzero(op < 0)
+        op[unknown] = _ops_by_flow(trace, rows[unknown])
     start = trace.start[rows]
     return DeviceWork(
         rows=rows,
@@ -122,6 +129,15 @@ def _ops_by_external_id(trace: Trace, rows: Int32s) -> Int32s:
         return np.full(len(rows), -1, np.int32)
     place = match_first(wanted, arguments.integers(trace, "external_id", ops))
     return np.where((place >= 0) & given, ops[place], -1).astype(np.int32)
+
+
+def _ops_by_flow(trace: Trace, rows: Int32s) -> Int32s:
+    """The operators from which an arrow ends on the stream at the time at which each piece of work begins (Ascend)."""
+    starts, ends = joined_flows(trace, (_FLOW_TO_NPU,))
+    track, time = (np.append(column[ends], column[rows]) for column in (trace.track, trace.start))
+    codes = group(track, time)[0].astype(np.int64)
+    arrow = match_first(codes[len(ends) :], codes[: len(ends)])
+    return np.where(arrow >= 0, np.append(op_at(trace, starts), np.int32(-1))[arrow], np.int32(-1))
 
 
 def _work_kinds(trace: Trace, rows: Int32s, op: Int32s) -> Int8s:

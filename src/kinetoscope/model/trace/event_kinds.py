@@ -99,6 +99,12 @@ _PHASES: Final[dict[int, EventKind]] = {
 NAMES_DECIDE: Final = "mtia_ccp_events"
 """The category of MTIA's streams, where only the name tells work from waiting."""
 
+XPU_METRICS: Final = "xpu_scope_profiler"
+"""The category of counters of Intel's GPUs. With them each kernel comes again, with its values as arguments."""
+
+METRICS_OF_KERNEL: Final = "metrics: "
+"""The beginning of the name of such a copy, whose category is that of kernels."""
+
 _MTIA_EVENTS: Final = ("event_wait", "event_record")
 _MTIA_COPY: Final = "dma"
 
@@ -116,6 +122,8 @@ def kind_of(phase: int, category: str, name: str) -> EventKind:
         return EventKind.DEVICE_SYNC
     if category == NAMES_DECIDE and name.startswith(_MTIA_COPY):
         return EventKind.MEMCPY
+    if category == "kernel" and name.startswith(METRICS_OF_KERNEL):
+        return EventKind.COUNTER_RANGE
     return CATEGORIES.get(category, EventKind.OTHER)
 
 

@@ -7,6 +7,7 @@ not sent to other processes: a `Source` is, and is loaded there.
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -21,7 +22,16 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.caching import checkpoint
 from kinetoscope.model.trace.captured_calls import CapturedCalls
 from kinetoscope.model.trace.derived import DerivedCache, derived, sealed
-from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, SPANS, EventKind, kind_of
+from kinetoscope.model.trace.event_kinds import (
+    DEVICE_WORK,
+    MEMORY_NAME,
+    METRICS_OF_KERNEL,
+    NAMES_DECIDE,
+    SPANS,
+    XPU_METRICS,
+    EventKind,
+    kind_of,
+)
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.strings import Strings, value_of
@@ -334,6 +344,9 @@ def event_kinds(trace: Trace) -> Int8s:
     kind: Int8s = kinds[pairs]
     decided_by_name = (trace.category == trace.strings.code(NAMES_DECIDE)) & (trace.category >= 0)
     decided_by_name |= (trace.name == trace.strings.code(MEMORY_NAME)) & (trace.name >= 0)
+    if trace.strings.code(XPU_METRICS) >= 0:
+        named = np.append(trace.strings.holding((METRICS_OF_KERNEL,)), np.False_)
+        decided_by_name |= named[trace.name]
     rows = np.flatnonzero(decided_by_name)
     codes, first = group(pairs[rows], trace.name[rows])
     kinds_by_name = [
@@ -342,9 +355,32 @@ def event_kinds(trace: Trace) -> Int8s:
     ]
     kind[rows] = np.array(kinds_by_name, np.int8)[codes]
     kind[of_autograd_profiler(trace)] = EventKind.HOST_OP
+    kind[_of_ascend(trace)] = EventKind.KERNEL
     kind[stray(trace)] = EventKind.OTHER
     kind.flags.writeable = False
     return kind
+
+
+_ASCEND_DEVICE: Final = "Ascend Hardware"
+"""The process, by its name, under which torch_npu writes what runs on a device; its events have no category."""
+
+_ASCEND_WAITS: Final = re.compile(r"(?:event|notify)_?(?:wait|record|reset)", re.IGNORECASE)
+"""Tasks on a stream in which it computes nothing."""
+
+
+def _of_ascend(trace: Trace) -> Bools:
+    """Work of Ascend's devices: spans without a category on their tracks, but waits: bool [events]."""
+    code = trace.strings.code(_ASCEND_DEVICE)
+    naming = np.flatnonzero((trace.ph == _METADATA_PHASE) & (trace.name == trace.strings.code("process_name")))
+    if code < 0 or not len(naming):
+        return np.zeros(len(trace), np.bool_)
+    devices = naming[trace.codes_of("name", naming.astype(np.int32)) == code]
+    pids = trace.tracks.integer_pids()
+    works = np.isin(pids, pids[trace.track[devices]])[trace.track] & (trace.category < 0) & any_of(trace.ph, SPANS)
+    names = np.unique(trace.name[works])
+    labels = trace.strings.labels(names.tolist())
+    waits = names[[_ASCEND_WAITS.match(label) is not None for label in labels]] if len(names) else names
+    return np.asarray(works & ~np.isin(trace.name, waits))
 
 
 _AUTOGRAD_HOST: Final = "CPU functions"
