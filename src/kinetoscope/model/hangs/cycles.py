@@ -65,7 +65,7 @@ def _of_shift(job: HangEvidence, made: Reason, waits: Waits) -> Reason | None:
 
 
 def _is_early(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
-    """What a rank calls at the number of what the other is at, the other calls one number later.
+    """A rank calls, at the number of what the other is at, a call that the other makes one number later.
 
     In another order of groups it would still call what the other waits for.
     """

@@ -61,7 +61,7 @@ class ProgramCalls:
 
     @classmethod
     def of(cls, calls: pl.DataFrame) -> Self:
-        """Those of the calls of a rank."""
+        """The same of a frame with the calls of a rank, in order."""
         rows = calls.select("order", "group", "seq", "is_p2p", "peer", *OF_A_CALL).to_dicts()
         signatures = [signature(row) for row in rows]
         codes = [
