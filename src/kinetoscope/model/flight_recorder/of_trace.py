@@ -15,7 +15,7 @@ from kinetoscope.model.trace.trace import Trace
 DUMPS: Final = "flight_recorder"
 """The kind of companions that dumps are."""
 
-WHOLE: Final = "coalesced"
+WHOLE_NAME: Final = "coalesced"
 """The name of the call that stands for several which were coalesced."""
 
 
@@ -46,7 +46,7 @@ def done_of(dump: FlightDump) -> Bools:
     entries = dump.entries
     has_states = np.array([*("ccl" in each.backend for each in dump.groups), False], np.bool_)
     done: Bools = (entries.state == COMPLETED) | (entries.retired & ~has_states[entries.group])
-    is_whole = done & (entries.name == dump.strings.code(WHOLE))
+    is_whole = done & (entries.name == dump.strings.code(WHOLE_NAME))
     if is_whole.any():
         is_p2p = entries.is_p2p & (entries.p2p_seq >= 0)
         codes, first = group(entries.group, is_p2p.view(np.int8), np.where(is_p2p, entries.p2p_seq, entries.seq))

@@ -19,7 +19,8 @@ RANKS_COMPARED: Final = 8
 def missed(job: HangEvidence, rank: int) -> dict[str, Any] | None:
     """The call that a rank has left out, as all ranks have it that otherwise do the same; None if one of these has not.
 
-    Of two ranks alone nobody knows which is wrong. A collective counts if one of them waits for the rank in it.
+    Of two ranks alone nobody knows which is wrong. A collective counts if one of them belongs to its group, which waits
+    for the rank then.
     """
     own = job.program_of(rank)
     gaps: list[tuple[int, dict[str, Any], Signature]] = []
