@@ -18,7 +18,7 @@ DUMPS: Final = "flight_recorder"
 DAMAGED: Final = "DUMP_DAMAGED"
 """Code of the note on a dump that is cut or damaged."""
 
-WHOLE: Final = "coalesced"
+WHOLE_NAME: Final = "coalesced"
 """The name of the call that stands for several which were coalesced."""
 
 
@@ -49,7 +49,7 @@ def done_of(dump: FlightDump) -> Bools:
     entries = dump.entries
     has_states = np.array([*("ccl" in each.backend for each in dump.groups), False], np.bool_)
     done: Bools = (entries.state == COMPLETED) | (entries.retired & ~has_states[entries.group])
-    is_whole = done & (entries.name == dump.strings.code(WHOLE))
+    is_whole = done & (entries.name == dump.strings.code(WHOLE_NAME))
     if is_whole.any():
         is_p2p = entries.is_p2p & (entries.p2p_seq >= 0)
         codes, first = group(entries.group, is_p2p.view(np.int8), np.where(is_p2p, entries.p2p_seq, entries.seq))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kinetoscope.model.hangs.evidence import HangEvidence, Reason
-from kinetoscope.model.hangs.history import in_group, shifted
+from kinetoscope.model.hangs.history import shifted
 from kinetoscope.model.hangs.omissions import left_out, omission, shift
 from kinetoscope.model.hangs.standing import Node
 from kinetoscope.model.hangs.waits import End, Vertex, components, edges_of, missing, waits_for_peer
@@ -65,11 +65,11 @@ def _of_shift(job: HangEvidence, made: Reason, waits: Waits) -> Reason | None:
 
 
 def _is_early(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
-    """What a rank calls at the number of what the other is at, the other calls one number later.
+    """A rank calls, at the number of what the other is at, a call that the other makes one number later.
 
     In another order of groups it would still call what the other waits for.
     """
-    own, other = (in_group(job.calls_of(each), row["group"]) for each in (rank, row["rank"]))
+    own, other = (job.program_of(each).in_group(row["group"]) for each in (rank, row["rank"]))
     seq = row["seq"]
     return seq in own and own[seq] != other[seq] and own[seq] == other.get(seq + 1)
 
@@ -78,7 +78,7 @@ def _is_proven(job: HangEvidence, row: Mapping[str, Any], rank: int) -> bool:
     """A rank has called later just what the other waits for: calls around it differ, so that no shift is hidden."""
     if row["is_p2p"]:
         return False
-    own, other = (in_group(job.calls_of(each), row["group"]) for each in (rank, row["rank"]))
+    own, other = (job.program_of(each).in_group(row["group"]) for each in (rank, row["rank"]))
     seq = row["seq"]
     near = [each.get(seq + by) for each in (own, other) for by in (-1, 1)]
     return own[seq] == other[seq] and own[seq] not in near and shifted(own, other) is None

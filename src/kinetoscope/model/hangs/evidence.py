@@ -64,18 +64,14 @@ class HangEvidence:
         parts = self.calls.sort("rank", "order").partition_by("rank", as_dict=True)
         return {int(rank): rows for (rank,), rows in parts.items()}
 
-    def calls_of(self, rank: int) -> pl.DataFrame:
-        """The calls of a rank, in order. To look through those of all for each of a thousand ranks takes seconds."""
-        return self._by_rank.get(rank, self.calls.clear())
-
     @cached_property
     def _programs(self) -> dict[int, ProgramCalls]:
         return {}
 
     def program_of(self, rank: int) -> ProgramCalls:
-        """The calls of a rank, to be held against those of others."""
+        """The calls of a rank, to be held against its past and those of others: made once, as many ask for them."""
         if rank not in self._programs:
-            self._programs[rank] = ProgramCalls.of(self.calls_of(rank))
+            self._programs[rank] = ProgramCalls.of(self._by_rank.get(rank, self.calls.clear()))
         return self._programs[rank]
 
     @cached_property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -46,29 +48,41 @@ class ProgramCalls:
     Attributes:
         rows: of `CALLS`.
         codes: what each is, as other ranks that run the same program call it in groups of their own.
+        numbered: the same as numbers, which tell groups apart: int64 [calls].
         places: of collectives by group and number.
+        by_group: signatures of collectives by number, by group.
     """
 
     rows: list[dict[str, Any]]
     codes: list[Signature]
+    numbered: Int64s
     places: dict[tuple[str, int], int]
+    by_group: dict[str, dict[int, Signature]]
 
     @classmethod
     def of(cls, calls: pl.DataFrame) -> Self:
-        """Those of the calls of a rank."""
-        rows = calls.to_dicts()
-        codes = [(kind_of(row["group"]), row["is_p2p"], row["peer"], *signature(row)) for row in rows]
+        """The same of a frame with the calls of a rank, in order."""
+        rows = calls.select("order", "group", "seq", "is_p2p", "peer", *OF_A_CALL).to_dicts()
+        signatures = [signature(row) for row in rows]
+        codes = [
+            (kind_of(row["group"]), row["is_p2p"], row["peer"], *each)
+            for row, each in zip(rows, signatures, strict=True)
+        ]
+        numbers: dict[tuple[str, Signature], int] = {}
+        numbered = [
+            numbers.setdefault((row["group"], code), len(numbers)) for row, code in zip(rows, codes, strict=True)
+        ]
         places = {(row["group"], row["seq"]): place for place, row in enumerate(rows) if not row["is_p2p"]}
-        return cls(rows, codes, places)
+        by_group: dict[str, dict[int, Signature]] = defaultdict(dict)
+        for row, each in zip(rows, signatures, strict=True):
+            if not row["is_p2p"]:
+                of_group = by_group[row["group"]]
+                of_group[row["seq"]] = of_group.get(row["seq"], ()) + each
+        return cls(rows, codes, np.array(numbered, np.int64), places, dict(by_group))
 
-
-def in_group(calls: pl.DataFrame, group: str) -> dict[int, Signature]:
-    """Signatures of those calls of a rank, in order, that are of a group, by number."""
-    rows = calls.filter((pl.col("group") == group) & ~pl.col("is_p2p"))
-    made: dict[int, Signature] = {}
-    for row in rows.select("seq", *OF_A_CALL).iter_rows(named=True):
-        made[row["seq"]] = made.get(row["seq"], ()) + signature(row)
-    return made
+    def in_group(self, group: str) -> dict[int, Signature]:
+        """Signatures of the collectives in a group, by number."""
+        return self.by_group.get(group, {})
 
 
 def shifted(own: Mapping[int, Signature], other: Mapping[int, Signature]) -> tuple[int, int] | None:
@@ -91,26 +105,16 @@ def _is_off(own: Mapping[int, Signature], other: Mapping[int, Signature], first:
     return len(later) > 1 and all(later)
 
 
-def omitted(calls: pl.DataFrame, until: int) -> dict[str, Any] | None:
+def omitted(program: ProgramCalls, until: int) -> dict[str, Any] | None:
     """The call that a rank has left out, as one of its past; None if its calls agree with its past, or with none of it.
 
-    `calls` are those of the rank, in order. `before` is the order of the call that it came before. Without `is_alone`
-    other ranks must confirm it.
+    `before` is the order of the call that it came before. Without `is_alone` other ranks must confirm it.
 
     Its last calls, to the one of the order `until`, are held against each stretch of its past that ends with the same
     call: as they are, and with one call of the past left out. That one counts if more agree so than with any stretch
     as it is.
     """
-    rows = calls.filter(pl.col("order") <= until)
-    sizes = [
-        pl.when(pl.col("name").str.contains(f"^({'|'.join(ROOTED_OR_UNEVEN)})"))
-        .then(None)
-        .otherwise(pl.col(each))
-        .alias(each)
-        for each in ("input_sizes", "output_sizes")
-    ]
-    codes = rows.with_columns(sizes).select(pl.struct("group", "is_p2p", "peer", *OF_A_CALL).rank("dense"))
-    own = codes.to_series().to_numpy().astype(np.int64)
+    own = program.numbered[: bisect_right(program.rows, until, key=lambda row: row["order"])]
     # What it has never called before has no past to be held against.
     again = np.flatnonzero(np.isin(np.arange(len(own)), np.unique(own, return_index=True)[1], invert=True))
     end = int(again[-1]) if len(again) else 0
@@ -129,7 +133,7 @@ def omitted(calls: pl.DataFrame, until: int) -> dict[str, Any] | None:
             best, place, gap, is_alone = same + more, past - same, end - same + 1, is_context
     if place < 0 or best < plain + (CONTEXT if is_alone else 0):
         return None
-    return rows.row(place, named=True) | {"before": rows["order"][gap], "is_alone": is_alone}
+    return program.rows[place] | {"before": program.rows[gap]["order"], "is_alone": is_alone}
 
 
 def _agree(own: Int64s, one: int, other: int) -> int:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import polars as pl
-
 from kinetoscope.model.hangs.evidence import HangEvidence
-from kinetoscope.model.hangs.history import Signature, in_group, last_order, omitted, shifted, signature
+from kinetoscope.model.hangs.history import Signature, last_order, omitted, shifted, signature
 from kinetoscope.model.hangs.programs import missed
 from kinetoscope.model.hangs.standing import Node
 
@@ -27,9 +25,8 @@ def left_out(job: HangEvidence, rank: int) -> dict[str, Any] | None:
 
 
 def _left_out(job: HangEvidence, rank: int) -> dict[str, Any] | None:
-    own = job.calls_of(rank)
-    last = own["order"].max()
-    for until in dict.fromkeys((last_order(job.at.at.get(rank, [])), last if isinstance(last, int) else -1)):
+    own = job.program_of(rank)
+    for until in dict.fromkeys((last_order(job.at.at.get(rank, [])), last_order(own.rows))):
         gone = omitted(own, until) if until >= 0 else None
         if gone is not None and _is_missed(job, rank, gone):
             return gone
@@ -49,8 +46,8 @@ def omission(gone: Mapping[str, Any]) -> Literal["skipped call", "unmatched send
 def shift(job: HangEvidence, rank: int, node: Node) -> tuple[int, int] | None:
     """The number from which on the calls of a rank in a group are one off those of all others that are compared."""
     key = job.at.groups[node[0]].key
-    own = in_group(job.calls_of(rank), key)
-    offs = {shifted(own, in_group(job.calls_of(each), key)) for each in _others(job, rank, node[0])}
+    own = job.program_of(rank).in_group(key)
+    offs = {shifted(own, job.program_of(each).in_group(key)) for each in _others(job, rank, node[0])}
     return offs.pop() if len(offs) == 1 else None
 
 
@@ -66,12 +63,12 @@ def _is_missed(job: HangEvidence, rank: int, gone: Mapping[str, Any]) -> bool:
     number = job.at.number(rank, gone["group"])
     if gone["is_p2p"]:
         return bool(gone["is_alone"]) and _is_peer_there(job, rank, number, gone)
-    own = in_group(job.calls_of(rank), gone["group"])
-    is_earlier = (pl.col("group") == gone["group"]) & ~pl.col("is_p2p") & (pl.col("order") < gone["before"])
-    earlier = job.calls_of(rank).filter(is_earlier)
-    last = earlier["seq"].max()
-    begin = last + 1 if isinstance(last, int) else min(own, default=0)
-    others = [in_group(job.calls_of(each), gone["group"]) for each in _others(job, rank, number)]
+    program = job.program_of(rank)
+    own = program.in_group(gone["group"])
+    places = (program.places[gone["group"], seq] for seq in own)
+    earlier = [row["seq"] for row in map(program.rows.__getitem__, places) if row["order"] < gone["before"]]
+    begin = max(earlier) + 1 if earlier else min(own, default=0)
+    others = [job.program_of(each).in_group(gone["group"]) for each in _others(job, rank, number)]
     return bool(others or gone["is_alone"]) and all(_fits(own, each, signature(gone), begin) for each in others)
 
 

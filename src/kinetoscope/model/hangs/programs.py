@@ -12,18 +12,19 @@ from typing import Any, Final, Literal
 from kinetoscope.model.hangs.evidence import HangEvidence
 from kinetoscope.model.hangs.history import CONTEXT, ProgramCalls, Signature, kind_of
 
-COMPARED: Final = 8
+RANKS_COMPARED: Final = 8
 """Ranks that one is compared with, those of its small groups first."""
 
 
 def missed(job: HangEvidence, rank: int) -> dict[str, Any] | None:
     """The call that a rank has left out, as all ranks have it that otherwise do the same; None if one of these has not.
 
-    Of two ranks alone nobody knows which is wrong. A collective counts if one of them waits for the rank in it.
+    Of two ranks alone nobody knows which is wrong. A collective counts if one of them belongs to its group, which waits
+    for the rank then.
     """
     own = job.program_of(rank)
     gaps: list[tuple[int, dict[str, Any], Signature]] = []
-    for each in islice(_others(job, rank), COMPARED):
+    for each in islice(_others(job, rank), RANKS_COMPARED):
         other = job.program_of(each)
         place = gap(own, other)
         if place == "none":
@@ -62,7 +63,7 @@ def gap(own: ProgramCalls, other: ProgramCalls) -> tuple[int, int] | Literal["no
 
 
 def _agree(own: Sequence[Signature], other: Sequence[Signature], one: int, two: int) -> int:
-    """How many calls agree from two places on."""
+    """The number of calls that agree from two places on."""
     length = min(len(own) - one, len(other) - two)
     return next((at for at in range(length) if own[one + at] != other[two + at]), length)
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from kinetoscope.model.flight_recorder.of_trace import WHOLE_NAME
 from kinetoscope.model.hangs.members import MemberGroup, process_groups
 
 MEETING: Final = frozenset(
@@ -168,12 +169,12 @@ def _last(calls: pl.DataFrame, groups: pl.DataFrame, numbers: pl.DataFrame) -> p
 def of_one_state(calls: pl.DataFrame) -> pl.DataFrame:
     """Calls whose coalesced ones have the state of the whole, which is recorded as one more call after them."""
     key = ["rank", "group", "seq", "is_p2p"]
-    whole = calls.filter(pl.col("name") == "coalesced").select(*key, whole="state").unique(key)
+    whole = calls.filter(pl.col("name") == WHOLE_NAME).select(*key, whole="state").unique(key)
     if not len(whole):
         return calls
     joined = calls.join(whole, on=key, how="left").with_columns(state=pl.coalesce("whole", "state"))
     alone = pl.len().over(key) == 1
-    return joined.filter((pl.col("name") != "coalesced") | alone).drop("whole")
+    return joined.filter((pl.col("name") != WHOLE_NAME) | alone).drop("whole")
 
 
 def _peer(group: MemberGroup, row: dict[str, Any]) -> int | None:
