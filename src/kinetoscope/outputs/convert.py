@@ -18,6 +18,7 @@ from kinetoscope.model.job import Job, Readable, job_of
 from kinetoscope.model.matching.match import join, offsets_of, origin_row
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.recording import has_timeline, no_timeline
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -177,7 +178,7 @@ def write(
 ) -> WrittenTrace:
     """Write one trace to a file, or a folder, of this machine; `name` is what its output is called."""
     alone = _alone(job, source)
-    trace = alone.engine.trace(source).as_recorded()
+    trace = _on_a_clock(alone, source, form)
     target.parent.mkdir(parents=True, exist_ok=True)
     additions = None
     if form == "json":
@@ -188,6 +189,18 @@ def write(
         path = marked_path(alone) if critical_path else None
         additions = perfetto.write(trace, target, series=series(alone), marked=path)
     return WrittenTrace(name or str(target), source.rank, source.cycle, len(trace), additions, critical_path)
+
+
+def _on_a_clock(alone: Job, source: Source, form: Form) -> Trace:
+    """The trace as recorded; as Parquet one without timeline, too, which that form keeps as what it is.
+
+    Raises:
+        UsageError: it has no timeline that another program could show.
+    """
+    trace = alone.engine.trace(source).as_recorded()
+    if form != "parquet" and not has_timeline(trace):
+        raise UsageError(f"{source.url}: {no_timeline(trace)} Convert it to parquet.")
+    return trace
 
 
 def _merged_name(job: Job, output: str | None, *, is_file: bool) -> str:
@@ -216,7 +229,7 @@ def _merged(job: Job, name: str, *, critical_path: bool) -> tuple[WrittenTrace, 
             if (source.rank, source.cycle) not in offsets:
                 continue
             alone = _alone(job, source)
-            trace = alone.engine.trace(source).as_recorded()
+            trace = _on_a_clock(alone, source, "perfetto")
             shift = offsets[source.rank, source.cycle] - first - origin_of_time(trace)
             yield RankPart(trace, shift, series(alone), marked_path(alone) if critical_path else None)
 

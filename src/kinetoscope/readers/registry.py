@@ -8,7 +8,7 @@ from typing import Final
 from kinetoscope.extensions import declared
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers import inspector, parquet, rocprof
+from kinetoscope.readers import inspector, parquet, proton, rocprof
 from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
 from kinetoscope.readers.flight_recorder import alone as flight_recorder
@@ -27,6 +27,7 @@ READERS: Final[dict[str, Reader]] = {
     inspector.READER.name: inspector.READER,
     sqlite.READER.name: sqlite.READER,
     rocprof.READER.name: rocprof.READER,
+    proton.READER.name: proton.READER,
     flight_recorder.READER.name: flight_recorder.READER,
     perfetto.READER.name: perfetto.READER,
 }
