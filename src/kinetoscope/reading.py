@@ -232,7 +232,7 @@ def sources_of(
         traces = [
             part for each in traces for part in (readers()[each.reader].parts(each, cache) if each.merged else [each])
         ]
-    sources, rank_notes = assigned(traces)
+    sources, rank_notes = assigned(traces, {name: each.richness for name, each in readers().items()})
     notes += rank_notes
     if others and len(candidates) > 1:
         notes.insert(0, Note("NO_TRACE", f"Not a trace and left out: {others}."))

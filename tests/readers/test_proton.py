@@ -128,9 +128,11 @@ def test_a_folder_of_trees_has_a_rank_each(tmp_path: Path) -> None:
 
 def test_numbers_that_cannot_be_are_left_out(tmp_path: Path) -> None:
     odd = [kernel("a", 0, 5), kernel("b", 1, -5), kernel("c", 1, 1 << 70), kernel("d", True, 5), kernel("e", 2, 4)]
-    (tmp_path / "x.hatchet").write_text(json.dumps([frame("ROOT", *odd, {"frame": 3}), {"CUDA": 3}]))
+    (tmp_path / "x.hatchet").write_text(
+        json.dumps([frame("ROOT", *odd, {"frame": 3}, None, frame("f", flops=3)), {"CUDA": 3}])
+    )
     trace = kinetoscope.read(tmp_path / "x.hatchet").trace()
-    assert [note.code for note in trace.reading] == ["OF_PROTON", "RECORDS_LEFT_OUT"]
+    assert [note.code for note in trace.reading] == ["OF_PROTON", "KINDS_NOT_READ", "RECORDS_LEFT_OUT"]
     assert len(trace.rows(EventKind.KERNEL)) == 2
 
 

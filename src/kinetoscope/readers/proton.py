@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -39,16 +40,19 @@ _MAX_CHILDREN: Final = 1 << 16
 _PACKED: Final = re.compile(rb"\x92[\x81-\x83]\xa5frame\x82\xa4name\xa4ROOT")
 _TEXT: Final = re.compile(rb'\s*\[\s*\{\s*"(?:children|frame|metrics)"\s*:')
 _ROOT: Final = re.compile(rb'"frame"\s*:\s*\{\s*"name"\s*:\s*"ROOT"')
+_ARCH: Final = re.compile(r"([0-9]{1,3})([0-9])")
 _FLOPS: Final = re.compile(r"flops(?:8|16|32|64)?")
 _PRECISIONS: Final = {"flops8": "fp8", "flops16": "fp16", "flops32": "fp32", "flops64": "fp64"}
-"""What products were computed in, by the width that is counted: BF16 has the peak of FP16, INT8 mostly that of FP8."""
+"""Precisions of products by the width that is counted: BF16 has the peak of FP16, INT8 mostly that of FP8."""
+
+_END: Final = object()
+"""The end of a frame, in a list of nodes to be visited."""
 
 _COUNT, _TIME, _BYTES = "count", "time (ns)", "bytes"
 _READ: Final = (_COUNT, _TIME, _BYTES, "device_id", "device_type")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernel:
+class _Kernel(NamedTuple):
     """The calls of a kernel in a frame: their number and time (ns) in all; operations and bytes of each, −1 unknown."""
 
     name: str
@@ -137,26 +141,31 @@ class _Tree:
         waiting: list[tuple[Any, int]] = [(each, 0) for each in reversed(_children(root))]
         while waiting:
             node, around = waiting.pop()
-            if node is None:
+            if node is _END:
                 self.frames[around - 1].end = self._now
                 continue
-            name = mapping(node.get("frame")).get("name") if isinstance(node, dict) else None
-            if not isinstance(name, str):
-                self.left_out += 1
-                continue
-            metrics, children = mapping(node.get("metrics")), _children(node)
-            is_kernel = _TIME in metrics
-            if is_kernel:
-                self._add_kernel(name, around, metrics)
-            for each in metrics if is_kernel else ():
-                if each not in _READ and not _FLOPS.fullmatch(each):
-                    self.not_read[each] = self.not_read.get(each, 0) + 1
-            if is_kernel and not children:
-                continue
-            self.frames.append(_Frame(name, around, self._now, self._now))
-            here = len(self.frames)
-            waiting.append((None, here))
-            waiting += [(each, here) for each in reversed(children)]
+            here = self._visit(node, around)
+            if here:
+                waiting.append((_END, here))
+                waiting += [(each, here) for each in reversed(_children(node))]
+
+    def _visit(self, node: Any, around: int) -> int:
+        """Add what a node of the tree is: the number of the frame, 0 for a kernel alone."""
+        name = mapping(mapping(node).get("frame")).get("name")
+        if not isinstance(name, str):
+            self.left_out += 1
+            return 0
+        metrics = mapping(node.get("metrics"))
+        is_kernel = _TIME in metrics
+        for each in metrics:
+            if not is_kernel or not (each in _READ or _FLOPS.fullmatch(each)):
+                self.not_read[each] = self.not_read.get(each, 0) + 1
+        if is_kernel:
+            self._add_kernel(name, around, metrics)
+            if not _children(node):
+                return 0
+        self.frames.append(_Frame(name, around, self._now, self._now))
+        return len(self.frames)
 
     def _add_kernel(self, name: str, frame: int, metrics: Mapping[str, Any]) -> None:
         calls, time = _whole(metrics.get(_COUNT, 1)), _whole(metrics[_TIME])
@@ -164,24 +173,17 @@ class _Tree:
         if not calls or time is None or device is None or self._now + time > _MAX_TIME:
             self.left_out += 1
             return
-        flops = {key: amount for key, value in metrics.items() if _FLOPS.fullmatch(key) and (amount := _amount(value))}
-        flop = sum(flops.values())
-        moved = _amount(metrics.get(_BYTES))
-        self.kernels.append(
-            _Kernel(
-                name,
-                frame,
-                device,
-                calls,
-                self._now,
-                time,
-                flop=flop / calls if flop else -1.0,
-                gigabytes=-1.0 if moved is None else moved / calls / 1e9,
-                precision=_PRECISIONS.get(next(iter(flops)), "") if len(flops) == 1 else "",
-            )
-        )
+        self.kernels.append(_Kernel(name, frame, device, calls, self._now, time, *_costs(metrics, calls)))
         self.calls += calls
         self._now += time
+
+
+def _costs(metrics: Mapping[str, Any], calls: int) -> tuple[float, float, str]:
+    """Operations and gigabytes of a call, −1 unknown; and what is computed in, "" unknown."""
+    flops = {key: amount for key, value in metrics.items() if _FLOPS.fullmatch(key) and (amount := _amount(value))}
+    flop, moved = sum(flops.values()), _amount(metrics.get(_BYTES))
+    precision = _PRECISIONS.get(next(iter(flops)), "") if len(flops) == 1 else ""
+    return flop / calls if flops else -1.0, -1.0 if moved is None else moved / calls / 1e9, precision
 
 
 def _children(node: Mapping[str, Any]) -> list[Any]:
@@ -219,35 +221,35 @@ def _add_frames(built: TraceBuilder, frames: list[_Frame]) -> None:
 
 
 def _add_kernels(built: TraceBuilder, kernels: list[_Kernel]) -> None:
+    by_costs: defaultdict[tuple[bool, bool], list[_Kernel]] = defaultdict(list)
+    for each in kernels:
+        by_costs[each.flop >= 0, each.gigabytes >= 0].append(each)
+    for (has_flop, has_bytes), some in by_costs.items():
+        _add_calls(built, some, has_flop=has_flop, has_bytes=has_bytes)
+
+
+def _add_calls(built: TraceBuilder, kernels: list[_Kernel], *, has_flop: bool, has_bytes: bool) -> None:
     """A kernel for each call, whose durations add up to the time that was recorded of all."""
-    for has_flop, has_bytes in ((True, True), (True, False), (False, True), (False, False)):
-        some = [each for each in kernels if (each.flop >= 0, each.gigabytes >= 0) == (has_flop, has_bytes)]
-        if not some:
-            continue
-        calls = np.array([each.calls for each in some])
-        which = np.repeat(np.arange(len(some)), calls)
-        number = np.arange(len(which)) - np.repeat(np.cumsum(calls) - calls, calls)
-        time, begin = (np.array([getattr(each, name) for each in some], np.int64)[which] for name in ("time", "start"))
-        each_time, more = np.divmod(time, calls[which])
-        start = begin + number * each_time + np.minimum(number, more)
-        costs_of: dict[str, Any] = {}
-        if has_flop:
-            costs_of["kernel_flop"] = np.array([each.flop for each in some])[which]
-            costs_of["kernel_precision"] = _texts([each.precision for each in some]).at(which)
-        if has_bytes:
-            costs_of["kernel_gigabytes"] = np.array([each.gigabytes for each in some])[which]
-        device = np.array([each.device for each in some])[which]
-        built.add(
-            EventKind.KERNEL,
-            _texts([each.name for each in some]).at(which),
-            start,
-            start + each_time + (number < more),
-            process=device,
-            thread=0,
-            device=device,
-            external_id=np.array([each.frame for each in some])[which],
-            **costs_of,
-        )
+    names, frame, device, calls, begin, time, flop, gigabytes, precision = map(list, zip(*kernels, strict=True))
+    which = np.repeat(np.arange(len(kernels)), calls)
+    number = np.arange(len(which)) - np.repeat(np.cumsum(calls) - calls, calls)
+    each_time, more = np.divmod(np.array(time, np.int64), np.array(calls, np.int64))
+    start = np.array(begin, np.int64)[which] + number * each_time[which] + np.minimum(number, more[which])
+    costs: dict[str, Any] = {}
+    if has_flop:
+        costs |= {"kernel_flop": np.array(flop)[which], "kernel_precision": _texts(precision).at(which)}
+    if has_bytes:
+        costs["kernel_gigabytes"] = np.array(gigabytes)[which]
+    built.add(
+        EventKind.KERNEL,
+        _texts(names).at(which),
+        start,
+        start + each_time[which] + (number < more[which]),
+        process=np.array(device)[which],
+        device=np.array(device)[which],
+        external_id=np.array(frame)[which],
+        **costs,
+    )
 
 
 def _texts(texts: list[str]) -> Coded:
@@ -259,11 +261,14 @@ def _devices(said: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The devices, as Kineto lists them, as far as Proton tells: it has no names."""
     for vendor, devices in said.items():
         for number, facts in mapping(devices).items():
-            arch, units = mapping(facts).get("arch"), _whole(mapping(facts).get("num_sms"))
-            listed: dict[str, Any] = {"id": _whole(number) or 0, "name": ""}
-            if vendor == "CUDA" and isinstance(arch, str) and arch.isascii() and arch.isdigit() and len(arch) < 5:
-                listed |= {"computeMajor": int(arch[:-1] or 0), "computeMinor": int(arch[-1])}
-            yield listed | ({} if units is None else {"numSms": units})
+            units = _whole(mapping(facts).get("num_sms"))
+            listed = {"id": _whole(number) or 0, "name": "", **_capability(vendor, mapping(facts).get("arch"))}
+            yield listed if units is None else {**listed, "numSms": units}
+
+
+def _capability(vendor: str, arch: object) -> dict[str, int]:
+    match = _ARCH.fullmatch(arch) if vendor == "CUDA" and isinstance(arch, str) else None
+    return {"computeMajor": int(match[1]), "computeMinor": int(match[2])} if match else {}
 
 
 def _notes(tree: _Tree) -> Iterator[Note]:
@@ -272,7 +277,7 @@ def _notes(tree: _Tree) -> Iterator[Note]:
         "Proton recorded sums in a tree of frames: how often kernels ran and how long in all, not when, nor how long"
         " each call took.",
     )
-    yield from kinds_not_read("Numbers of Proton's kernels", tree.not_read)
+    yield from kinds_not_read("Numbers of Proton's frames", tree.not_read)
     yield from records_left_out(tree.left_out)
 
 
@@ -283,4 +288,6 @@ def _recognised(_: str, head: bytes) -> bool:
 
 
 _SUFFIXES: Final = (".hatchet", ".hatchet_msgpack")
-READER: Final = Reader("proton", load, _recognised, suffixes=(*_SUFFIXES, *(f"{each}.gz" for each in _SUFFIXES)))
+READER: Final = Reader(
+    "proton", load, _recognised, richness=1, suffixes=(*_SUFFIXES, *(f"{each}.gz" for each in _SUFFIXES))
+)

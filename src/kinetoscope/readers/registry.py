@@ -31,7 +31,8 @@ READERS: Final[dict[str, Reader]] = {
     flight_recorder.READER.name: flight_recorder.READER,
     perfetto.READER.name: perfetto.READER,
 }
-"""Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
+"""Readers by name. Where a folder holds several formats, those of tools that record ranks count (`Reader.richness`),
+else those of the first one: others are copies."""
 
 
 UNRECOGNISED: Final = kineto.READER.name

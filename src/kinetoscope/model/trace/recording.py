@@ -105,7 +105,7 @@ Its events have durations that add up to what was recorded, and times that say n
 
 
 def has_timeline(trace: Trace) -> bool:
-    """Do the times of its events say when they were?"""
+    """True if the times of its events say when they were."""
     return NO_TIMELINE not in trace.metadata
 
 

@@ -40,7 +40,7 @@ def find(path: str) -> list[CandidateFile]:
         return _find_remote(path)
     if os.path.isdir(path):
         errors: list[OSError] = []
-        candidates = _first_format(_below(path, errors.append))
+        candidates = _of_run(_below(path, errors.append))
         if not candidates and errors:
             raise NotFoundError(f"{errors[0].filename}: cannot be listed: {errors[0].strerror}")
         if not candidates:
@@ -170,11 +170,12 @@ def _size(file: str) -> int | None:
         return None
 
 
-def _first_format(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
-    """The traces in a folder, of the first format that it has: the others are copies of them."""
-    everything = list(candidates)
-    of_formats = ([each for each in everything if each.reader == reader] for reader in readers())
-    return _in_order(next(filter(None, of_formats), []))
+def _of_run(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
+    """The traces in a folder: those of all tools that record ranks, else of the first format that it has."""
+    everything, formats = list(candidates), readers()
+    of_tools = {each.url: each for each in everything if formats[each.reader].richness}
+    of_formats = ([each for each in everything if each.reader == reader] for reader in formats)
+    return _in_order(of_tools.values() or next(filter(None, of_formats), []))
 
 
 def _in_order(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
@@ -194,12 +195,12 @@ def _find_remote(path: str) -> list[CandidateFile]:
         if glob.has_magic(where.path) and not where.is_http:
             candidates = _in_pattern(where.system, where.system.glob(where.path, detail=True))
         elif where.is_http or (not path.endswith(_suffixes()) and where.system.isdir(where.path)):
-            candidates = _first_format(_listed(where.system, where.path))
+            candidates = _of_run(_listed(where.system, where.path))
         else:
             info = where.system.info(where.path)
             if info.get("type") != "directory":
                 return [_remote_candidate(path, info)]
-            candidates = _first_format(_listed(where.system, where.path))
+            candidates = _of_run(_listed(where.system, where.path))
     if not candidates:
         raise NotFoundError(f"{path}: no traces there (looked for {_patterns()})")
     return candidates
@@ -210,7 +211,7 @@ def _in_pattern(system: Any, matches: dict[str, dict[str, Any]]) -> list[Candida
     candidates: dict[str, CandidateFile] = {}
     for name, info in matches.items():
         if info.get("type") == "directory":
-            candidates |= {each.url: each for each in _first_format(_listed(system, name))}
+            candidates |= {each.url: each for each in _of_run(_listed(system, name))}
         elif not name.endswith(SIDECAR):
             each = _remote_candidate(str(system.unstrip_protocol(name)), info)
             candidates[each.url] = each

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -66,8 +66,13 @@ def rank_in_dump_name(file: str) -> int | None:
     return rank if rank is not None else rank_in_name(file)
 
 
-def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[Note]]:
-    """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on."""
+def assigned(
+    candidates: Iterable[CandidateFile], richness: Mapping[str, int] | None = None
+) -> tuple[list[Source], list[Note]]:
+    """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on.
+
+    richness: of the formats of tools, by the names of their readers: see `Reader.richness`.
+    """
     notes: list[Note] = []
     traces = _without_copies(_of_engines(ordered(candidates), notes), notes)
     processes = _ranks_of_processes(traces)
@@ -76,16 +81,17 @@ def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[No
     ]
     if len(traces) == 1 and traces[0].rank is None and not traces[0].fully_probed:
         notes.append(Note("RANK_ASSUMED", "Neither end of the trace states its rank; rank 0 is assumed."))
-    numbered = _numbered(known)
+    ranks = _numbered_by_tool(known, richness or {})
     if len(traces) > 1:
         notes += _on_basis(traces)
+    known, ranks = _richest(known, ranks, richness or {}, notes)
     sources = []
     cycles: Counter[int] = Counter()
-    for trace, rank in zip(known, numbered, strict=True):
+    for trace, rank in zip(known, ranks, strict=True):
         sources.append(Source(trace.url, rank, cycles[rank], trace.reader, size=trace.size, part=trace.part))
         cycles[rank] += 1
     if len(traces) > 1:
-        notes += [*_on_cycles(cycles, known, numbered), *_on_worlds(known, numbered), *_on_gaps(cycles, known)]
+        notes += [*_on_cycles(cycles, known, ranks), *_on_worlds(known, ranks), *_on_gaps(cycles, known)]
     sources.sort(key=lambda source: (source.rank, source.cycle))
     return sources, notes
 
@@ -156,6 +162,53 @@ def _ranks_of_processes(traces: Iterable[CandidateFile]) -> dict[str, int]:
         if trace.rank is not None:
             ranks[_process(trace.url)].add(trace.rank)
     return {process: of.pop() for process, of in ranks.items() if process and len(of) == 1}
+
+
+def _numbered_by_tool(traces: Sequence[CandidateFile], richness: Mapping[str, int]) -> list[int]:
+    """The ranks by `_numbered` of each tool apart: what two tools recorded without a rank may be one rank."""
+    most = max(richness.values(), default=0)
+    tools = [each.reader if _richness(each, richness) < most else "" for each in traces]
+    ranks = [0] * len(traces)
+    for tool in dict.fromkeys(tools):
+        places = [place for place, each in enumerate(tools) if each == tool]
+        for place, rank in zip(places, _numbered([traces[place] for place in places]), strict=True):
+            ranks[place] = rank
+    return ranks
+
+
+def _richest(
+    traces: list[CandidateFile], ranks: list[int], richness: Mapping[str, int], notes: list[Note]
+) -> tuple[list[CandidateFile], list[int]]:
+    """The recordings to read, of a rank by several tools those of the richest, and their ranks; and notes on it."""
+    most: defaultdict[int, int] = defaultdict(int)
+    pairs = list(zip(traces, ranks, strict=True))
+    for trace, rank in pairs:
+        most[rank] = max(most[rank], _richness(trace, richness))
+    used = [(trace, rank) for trace, rank in pairs if _richness(trace, richness) == most[rank]]
+    by_tool: defaultdict[str, list[int]] = defaultdict(list)
+    for trace, rank in used:
+        if richness.get(trace.reader):
+            by_tool[trace.reader].append(rank)
+    if len(by_tool) > 1:
+        each = "; ".join(f"{tool} ({numbered('rank', sorted(set(of)))})" for tool, of in by_tool.items())
+        notes.append(Note("SEVERAL_TOOLS", f"The ranks of the run were recorded by several tools: {each}."))
+    if len(used) < len(pairs):
+        poorer = [pair for pair in pairs if pair not in used]
+        names = shortened(list(dict.fromkeys(_last(trace.url) for trace, _ in poorer)))
+        which = numbered("rank", sorted({rank for _, rank in poorer}))
+        notes.append(
+            Note("RECORDED_TWICE", f"Left out, as {which} {_was(poorer)} recorded with more by another tool: {names}.")
+        )
+    return [trace for trace, _ in used], [rank for _, rank in used]
+
+
+def _richness(trace: CandidateFile, richness: Mapping[str, int]) -> int:
+    """The richness of the format of a trace; that of the richest where it is no other tool's."""
+    return richness.get(trace.reader, 0) or max(richness.values(), default=0)
+
+
+def _was(pairs: Sequence[tuple[CandidateFile, int]]) -> str:
+    return "was" if len({rank for _, rank in pairs}) == 1 else "were"
 
 
 def _numbered(traces: Sequence[CandidateFile]) -> list[int]:
