@@ -24,7 +24,8 @@ from kinetoscope.readers.job.discovery import common_name, find, find_all, is_ex
 from kinetoscope.readers.job.find_companions import Opened, with_companions, without_companions
 from kinetoscope.readers.job.names import without_merged
 from kinetoscope.readers.job.probe import probed
-from kinetoscope.readers.job.ranks import assigned, shortened
+from kinetoscope.readers.job.ranks import assigned
+from kinetoscope.readers.job.several import shortened
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 from kinetoscope.readers.registry import load, readers, stamp
 

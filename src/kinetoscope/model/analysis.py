@@ -78,7 +78,7 @@ class Analysis:
     """Its times are sums over steps: of everything it says that those of the warm-up are among them."""
 
     of_sums: tuple[str, ...] | None = None
-    """Columns that are unknown where the recording is one of sums, without timeline; None: it cannot be asked of one."""
+    """Columns that are unknown where a recording is one of sums, without timeline; None: it is not asked of such."""
 
     def __post_init__(self) -> None:
         code = getattr(self.function, "__code__", None)

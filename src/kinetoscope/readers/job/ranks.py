@@ -18,6 +18,7 @@ from kinetoscope.model.trace.text import listed, numbered
 from kinetoscope.notes import Note
 from kinetoscope.readers.flight_recorder.alone import NAME as DUMP
 from kinetoscope.readers.job.names import placed, without_front_ends
+from kinetoscope.readers.job.several import last_part, numbered_apart, richest, shortened
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
@@ -81,10 +82,13 @@ def assigned(
     ]
     if len(traces) == 1 and traces[0].rank is None and not traces[0].fully_probed:
         notes.append(Note("RANK_ASSUMED", "Neither end of the trace states its rank; rank 0 is assumed."))
-    ranks = _numbered_by_tool(known, richness or {})
+    every = richness or {}
+    known, ranks, of_roles = numbered_apart(known, every, _numbered)
+    notes += of_roles
     if len(traces) > 1:
         notes += _on_basis(traces)
-    known, ranks = _richest(known, ranks, richness or {}, notes)
+    known, ranks, of_tools = richest(known, ranks, every)
+    notes += of_tools
     sources = []
     cycles: Counter[int] = Counter()
     for trace, rank in zip(known, ranks, strict=True):
@@ -126,7 +130,7 @@ def _without_copies(traces: list[CandidateFile], notes: list[Note]) -> list[Cand
         if seen.isdisjoint(same):
             kept.append(trace)
         else:
-            copies.append(_last(trace.url))
+            copies.append(last_part(trace.url))
         seen.update(same)
     if copies:
         notes.append(Note("COPIES_LEFT_OUT", f"Left out as copies of other files: {shortened(copies)}."))
@@ -137,7 +141,7 @@ def _of_engines(traces: list[CandidateFile], notes: list[Note]) -> list[Candidat
     """The traces of a serving engine's ranks, with the ranks that their names tell."""
     traces, front = without_front_ends(traces)
     if front:
-        names = shortened([_last(each.url) for each in front])
+        names = shortened([last_part(each.url) for each in front])
         notes.append(
             Note(
                 "FRONT_END_LEFT_OUT",
@@ -162,53 +166,6 @@ def _ranks_of_processes(traces: Iterable[CandidateFile]) -> dict[str, int]:
         if trace.rank is not None:
             ranks[_process(trace.url)].add(trace.rank)
     return {process: of.pop() for process, of in ranks.items() if process and len(of) == 1}
-
-
-def _numbered_by_tool(traces: Sequence[CandidateFile], richness: Mapping[str, int]) -> list[int]:
-    """The ranks by `_numbered` of each tool apart: what two tools recorded without a rank may be one rank."""
-    most = max(richness.values(), default=0)
-    tools = [each.reader if _richness(each, richness) < most else "" for each in traces]
-    ranks = [0] * len(traces)
-    for tool in dict.fromkeys(tools):
-        places = [place for place, each in enumerate(tools) if each == tool]
-        for place, rank in zip(places, _numbered([traces[place] for place in places]), strict=True):
-            ranks[place] = rank
-    return ranks
-
-
-def _richest(
-    traces: list[CandidateFile], ranks: list[int], richness: Mapping[str, int], notes: list[Note]
-) -> tuple[list[CandidateFile], list[int]]:
-    """The recordings to read, of a rank by several tools those of the richest, and their ranks; and notes on it."""
-    most: defaultdict[int, int] = defaultdict(int)
-    pairs = list(zip(traces, ranks, strict=True))
-    for trace, rank in pairs:
-        most[rank] = max(most[rank], _richness(trace, richness))
-    used = [(trace, rank) for trace, rank in pairs if _richness(trace, richness) == most[rank]]
-    by_tool: defaultdict[str, list[int]] = defaultdict(list)
-    for trace, rank in used:
-        if richness.get(trace.reader):
-            by_tool[trace.reader].append(rank)
-    if len(by_tool) > 1:
-        each = "; ".join(f"{tool} ({numbered('rank', sorted(set(of)))})" for tool, of in by_tool.items())
-        notes.append(Note("SEVERAL_TOOLS", f"The ranks of the run were recorded by several tools: {each}."))
-    if len(used) < len(pairs):
-        poorer = [pair for pair in pairs if pair not in used]
-        names = shortened(list(dict.fromkeys(_last(trace.url) for trace, _ in poorer)))
-        which = numbered("rank", sorted({rank for _, rank in poorer}))
-        notes.append(
-            Note("RECORDED_TWICE", f"Left out, as {which} {_was(poorer)} recorded with more by another tool: {names}.")
-        )
-    return [trace for trace, _ in used], [rank for _, rank in used]
-
-
-def _richness(trace: CandidateFile, richness: Mapping[str, int]) -> int:
-    """The richness of the format of a trace; that of the richest where it is no other tool's."""
-    return richness.get(trace.reader, 0) or max(richness.values(), default=0)
-
-
-def _was(pairs: Sequence[tuple[CandidateFile, int]]) -> str:
-    return "was" if len({rank for _, rank in pairs}) == 1 else "were"
 
 
 def _numbered(traces: Sequence[CandidateFile]) -> list[int]:
@@ -308,12 +265,3 @@ def _on_gaps(cycles: Counter[int], traces: Sequence[CandidateFile]) -> list[Note
         return [Note("RANKS_MISSING", f"The job had {world} ranks; missing: {listed(missing)}.")] if missing else []
     missing = set(range(min(cycles), max(cycles))) - set(cycles)
     return [Note("RANKS_MISSING_BETWEEN", f"Ranks missing in between: {listed(missing)}.")] if missing else []
-
-
-def _last(file: str) -> str:
-    return file.rstrip("/").rpartition("/")[2]
-
-
-def shortened(texts: list[str]) -> str:
-    """The first few of them."""
-    return ", ".join([*texts[:5], f"and {len(texts) - 5} more"] if len(texts) > 5 else texts)
