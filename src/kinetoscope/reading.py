@@ -24,7 +24,8 @@ from kinetoscope.readers.job.discovery import common_name, find, find_all, is_ex
 from kinetoscope.readers.job.find_companions import Opened, with_companions, without_companions
 from kinetoscope.readers.job.names import without_merged
 from kinetoscope.readers.job.probe import probed
-from kinetoscope.readers.job.ranks import assigned, shortened
+from kinetoscope.readers.job.ranks import assigned
+from kinetoscope.readers.job.several import shortened
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 from kinetoscope.readers.registry import load, readers, stamp
 
@@ -232,7 +233,7 @@ def sources_of(
         traces = [
             part for each in traces for part in (readers()[each.reader].parts(each, cache) if each.merged else [each])
         ]
-    sources, rank_notes = assigned(traces)
+    sources, rank_notes = assigned(traces, {name: each.richness for name, each in readers().items()})
     notes += rank_notes
     if others and len(candidates) > 1:
         notes.insert(0, Note("NO_TRACE", f"Not a trace and left out: {others}."))

@@ -69,6 +69,16 @@ def _collectives_only(count: Quantity, *_: Quantity) -> Sentence:
     )
 
 
+def _sums_only(count: Quantity, *_: Quantity) -> Sentence:
+    frames = "frame" if count.value == 1 else "frames"
+    return say(
+        "This file records sums in a tree of {count} {frames}, and no times: `kinetoscope show kernels`, `operators`,"
+        " `flame` and `roofline` say what took how long; steps, idle time and overlap cannot be told.",
+        count=count,
+        frames=frames,
+    )
+
+
 def _warm_up(count: Quantity, graphs: Quantity, time: Quantity, window: Quantity, what: Quantity) -> Sentence:
     del count, graphs
     return say(
@@ -93,6 +103,7 @@ def _no_operators(count: Quantity, *_: Quantity) -> Sentence:
 _WORDS: Final[dict[RecordingKind, _Words]] = {
     "cut off": _cut_off,
     "autograd profiler": _autograd_profiler,
+    "sums only": _sums_only,
     "graph capture": _graph_capture,
     "collectives only": _collectives_only,
     "warm-up": _warm_up,

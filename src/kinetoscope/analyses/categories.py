@@ -104,6 +104,7 @@ ANALYSIS = Analysis(
     chart=Bars("category", "total", instead="host_self"),
     of_operators=True,
     counts_warm_up=True,
+    of_sums=("busy", "per_step", "operators", "host_self"),
 )
 
 

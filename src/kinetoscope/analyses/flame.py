@@ -11,6 +11,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, group, prefix_tree, sum_by
 from kinetoscope.charts import Bars
+from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.compile.kernels import compiled_calls
@@ -25,7 +26,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.recording import has_timeline, not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Schema
@@ -76,6 +77,8 @@ def flame(
     call inside a thousand others is no frame. The frames of compiled kernels end with their lines in the program, where
     files of torch.compile tell them (see `compiled_kernels`).
     """
+    if weight == "host" and not has_timeline(trace):
+        raise UsageError("weight=host needs the times of calls on the host, and this recording of sums has no times")
     view = scope(trace, select)
     notes: list[Note] = []
     on_device = weight == "device" or (weight == "auto" and bool(view.device_work_mask.any()))
@@ -91,7 +94,7 @@ def flame(
     return Partial(frame.group_by("stack").sum().sort(["value", "stack"], descending=[True, False]), tuple(notes))
 
 
-ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"), of_operators=True)
+ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"), of_operators=True, of_sums=())
 
 _UNLINKED, _NO_CALL = "unlinked", "no call"
 _SCHEMA: Final = RESULT.per_rank.types

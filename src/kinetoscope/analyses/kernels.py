@@ -181,7 +181,15 @@ def kernels(
     return Partial(frame, tuple(notes))
 
 
-ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"), of_operators=True, counts_warm_up=True)
+ANALYSIS = Analysis(
+    "Kernels",
+    kernels,
+    RESULT,
+    chart=Bars("name", "total"),
+    of_operators=True,
+    counts_warm_up=True,
+    of_sums=("max", "median", "min", "p99"),
+)
 
 _STATISTICS: Final = ("calls", "mean", "median", "min", "max", "p99")
 _FILLINGS: Final = {"blocks_per_sm": "blocks per multiprocessor", "occupancy": "occupancy"}

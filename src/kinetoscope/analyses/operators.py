@@ -166,6 +166,15 @@ ANALYSIS = Analysis(
     chart=Bars("name", "device_self", instead="host_self"),
     of_operators=True,
     counts_warm_up=True,
+    of_sums=(
+        "calls",
+        "host_total",
+        "host_self",
+        "host_mean",
+        "device_mean",
+        "device_total_busy",
+        "device_self_busy",
+    ),
 )
 
 

@@ -67,7 +67,7 @@ def peaks(trace: Trace, select: Selection) -> Partial:
     return Partial(RESULT.per_rank.frame(rows), tuple(dict.fromkeys(notes)))
 
 
-ANALYSIS = Analysis("Peaks", peaks, RESULT, of_device_work=False)
+ANALYSIS = Analysis("Peaks", peaks, RESULT, of_device_work=False, of_sums=())
 
 
 def _rows(number: int, lookup: Lookup) -> Iterator[tuple[int | str | float | None, ...]]:

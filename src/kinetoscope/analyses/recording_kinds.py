@@ -19,11 +19,13 @@ RESULT = Schema(
     Column(
         "kind",
         pl.String,
-        "cut off, autograd profiler, graph capture, collectives only, warm-up, lost device work, no operators: see"
-        " Method.",
+        "cut off, autograd profiler, sums only, graph capture, collectives only, warm-up, lost device work, no"
+        " operators: see Method.",
     ),
     Column(
-        "count", pl.Int64, "What it is known by: events left, operators, nodes, collectives, calls, launches, calls."
+        "count",
+        pl.Int64,
+        "What it is known by: events left, operators, frames, nodes, collectives, calls, launches, calls.",
     ),
     Column("graphs", pl.Int64, "Graphs that were captured; null of other kinds."),
     Column("time", pl.Int64, "Time of the steady steps that it takes; all of it where the whole file is so.", "ns"),
@@ -39,7 +41,9 @@ def recording_kinds(trace: Trace, select: Selection) -> Partial:
 
     Method. A row for each kind of recording that the file is. *cut off*: the file ends early, and holds no device work.
     *autograd profiler*: torch's profiler wrote it before Kineto did (until torch 1.7); its spans of devices are whole
-    operators and are not read. *graph capture*: more calls became nodes of a graph than pieces of work ran.
+    operators and are not read. *sums only*: how often kernels ran and how long in all, as in the trees of Triton's
+    Proton; when anything ran was not recorded. *graph capture*: more calls became nodes of a graph than pieces of work
+    ran.
     *collectives only*: of the program nothing but collectives, as NCCL's Inspector writes them. *lost device work*:
     kernels were launched, and the work of none was recorded. *warm-up*: half of the steady steps' time and more is done
     once, while no device works: first launches of a kernel and other first calls of the runtime of 1 ms and more, ten
@@ -69,7 +73,13 @@ def recording_kinds(trace: Trace, select: Selection) -> Partial:
 
 
 ANALYSIS = Analysis(
-    "Kinds of recording", recording_kinds, RESULT, of_device_work=False, of_calls=False, selection_notes="never"
+    "Kinds of recording",
+    recording_kinds,
+    RESULT,
+    of_device_work=False,
+    of_calls=False,
+    selection_notes="never",
+    of_sums=("time", "window", "share"),
 )
 
 _NO_KIND: Final = Note("NO_RECORDING_KIND", "No row: the file records a program at work, as far as its events tell.")

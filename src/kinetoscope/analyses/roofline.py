@@ -175,7 +175,15 @@ def roofline(
     return Partial(frame, (*_coverage(view, limits, shown), *_notes(view, limits, chosen, by), *notes))
 
 
-ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS), of_operators=True, counts_warm_up=True)
+ANALYSIS = Analysis(
+    "Roofline",
+    roofline,
+    RESULT,
+    chart=Roofline(parts=PARTS),
+    of_operators=True,
+    counts_warm_up=True,
+    of_sums=PARTS,
+)
 
 
 def _charged(view: Scope) -> ChargedWork:

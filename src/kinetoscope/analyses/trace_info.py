@@ -23,7 +23,7 @@ from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps, throughput
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.recording import recorded_options
+from kinetoscope.model.trace.recording import has_timeline, recorded_options
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
@@ -75,7 +75,9 @@ def trace_info(trace: Trace, select: Selection) -> Partial:
     return Partial(pl.DataFrame(rows, schema=["topic", "item", "value"], orient="row"))
 
 
-ANALYSIS = Analysis("Trace info", trace_info, RESULT, of_device_work=False, of_calls=False, selection_notes="never")
+ANALYSIS = Analysis(
+    "Trace info", trace_info, RESULT, of_device_work=False, of_calls=False, selection_notes="never", of_sums=()
+)
 
 
 def _file(trace: Trace) -> Iterator[Row]:
@@ -156,6 +158,9 @@ def _description(device: Device, *, is_used: bool) -> str:
 
 
 def _time(trace: Trace) -> Iterator[Row]:
+    if not has_timeline(trace):
+        yield "time", "timeline", "none: sums were recorded, not when anything ran"
+        return
     timed = ~np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
     if not timed.any():
         return
@@ -168,6 +173,8 @@ def _time(trace: Trace) -> Iterator[Row]:
 
 
 def _steps(trace: Trace, steps_by: str | None) -> Iterator[Row]:
+    if not has_timeline(trace):
+        return
     every_step = steps(trace, steps_by)
     numbered = f" ({listed(every_step.number.tolist())})" if every_step.origin == "profiler" else ""
     yield "time", "steps", f"{len(every_step)}{numbered}, {_ORIGINS[every_step.origin]}"

@@ -5,7 +5,7 @@ json      lossless: all events, arguments and top-level values in order, and val
 parquet   a folder with one file per table of the trace; Kinetoscope reads it instead of the trace, faster
 perfetto  JSON for ui.perfetto.dev: all events, with counter tracks (utilization, memory, queue length, bandwidth);
           spans that Perfetto would drop because they overlap others get a track of their own;
-          in Perfetto's own format, which is smaller, if OUT ends in .pftrace
+          in Perfetto's own format, which is smaller, if OUT ends in .pftrace; of several traces, 'DIR/*.pftrace'
 
 For several traces, OUT is a folder. For perfetto it can be a file, too (all.json.gz): then all ranks are in it, each
 rank's processes apart and named, on one clock that is set by the ends of collectives.

@@ -16,6 +16,8 @@ from kinetoscope.model.answer import Answer, Combine, Failure, Partial
 from kinetoscope.model.graphs.lost_work import damage_of, lost_work, notes_of_lost_work
 from kinetoscope.model.steps.scope import left_out, scope
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.build import TraceBuilder
+from kinetoscope.model.trace.recording import has_timeline, no_timeline
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -85,6 +87,9 @@ class Analysis:
 
     counts_warm_up: bool = False
     """Its times are sums over steps: of everything it says that those of the warm-up are among them."""
+
+    of_sums: tuple[str, ...] | None = None
+    """Columns that are unknown where a recording is one of sums, without timeline; None: it is not asked of such."""
 
     def __post_init__(self) -> None:
         code = getattr(self.function, "__code__", None)
@@ -252,6 +257,8 @@ class Question:
 
     def _of_rank(self, trace: Trace) -> Partial:
         """Its first notes are on damage of the file, lost work, what is selected, captures, and steps."""
+        if isinstance(self.declared, Analysis) and not has_timeline(trace):
+            return self._of_sums(trace, self.declared)
         answer = self.of_trace(trace, self.select, **self.params)
         notes = [damage] if (damage := damage_of(trace)) else []
         if isinstance(self.declared, Analysis):
@@ -259,6 +266,15 @@ class Question:
         elif self.select.patterns:
             notes += left_out(scope(trace, self.select))
         return replace(answer, notes=(*notes, *answer.notes)) if notes else answer
+
+    def _of_sums(self, trace: Trace, declared: Analysis) -> Partial:
+        """The answer of a recording without timeline: of what needs one that of a trace without events, and a note."""
+        if declared.of_sums is None:
+            nothing = TraceBuilder().build(trace.source)
+            return replace(self.of_trace(nothing, self.select, **self.params), notes=(no_timeline(trace),))
+        answer = self.of_trace(trace, self.select, **self.params)
+        unknown = (pl.lit(None, answer.frame.schema[name]).alias(name) for name in declared.of_sums)
+        return replace(answer, frame=answer.frame.with_columns(unknown))
 
 
 def failed(source: Source, failure: Failure) -> Answer:

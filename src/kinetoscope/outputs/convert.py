@@ -18,6 +18,7 @@ from kinetoscope.model.job import Job, Readable, job_of
 from kinetoscope.model.matching.match import join, offsets_of, origin_row
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.recording import has_timeline, no_timeline
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -97,7 +98,8 @@ def convert(
 
     Args:
         of: a job, or what `read` takes.
-        output: a file, or for several traces a folder; for Perfetto, by default files in the current folder.
+        output: a file; for several traces a folder, or `DIR/*.pftrace`, which says how their names end; for Perfetto,
+            by default files in the current folder.
         to: `json` keeps all events and arguments, and is compressed if the name ends in .gz; `parquet` makes a folder
             with a file for each table, which `read` takes too; `perfetto` adds counter tracks (utilization, memory,
             queue length, bandwidth) for ui.perfetto.dev, in its own format if the name ends in .pftrace.
@@ -112,7 +114,7 @@ def convert(
     name = None if output is None else os.fspath(output)
     check(name, to, critical_path=critical_path, merge_ranks=bool(merge_ranks))
     job = job_of(of)
-    is_file = (name or "").endswith(_FILE_ENDINGS) and not Path(name or "").is_dir()
+    is_file = (name or "").endswith(_FILE_ENDINGS) and not (Path(name or "").is_dir() or _pattern(name))
     if merge_ranks or (merge_ranks is None and to == "perfetto" and len(job) > 1 and is_file):
         return _merged(job, _merged_name(job, name, is_file=is_file), critical_path=critical_path)
     results = []
@@ -146,15 +148,23 @@ def targets(job: Job, output: str | None, form: Form, *, always_folder: bool = F
     """Each trace and where it goes; two files of one name in different folders do not overwrite one another."""
     if len(job) == 1 and not always_folder:
         source = job.sources[0]
-        yield source, output or _stem(source) + ENDINGS[form]
+        yield source, (output or _stem(source) + ENDINGS[form]).replace("*", _stem(source) if _pattern(output) else "*")
         return
+    folder, ending = _pattern(output) or ((output or ".").rstrip("/") or "/", ENDINGS[form])
     taken: set[str] = set()
     for source in job.sources:
         stem = _stem(source)
         if stem in taken:
             stem = f"{stem}.rank{source.rank}.{source.cycle}"
         taken.add(stem)
-        yield source, f"{(output or '.').rstrip('/') or '/'}/{stem}{ENDINGS[form]}"
+        yield source, f"{folder}/{stem}{ending}"
+
+
+def _pattern(output: str | None) -> tuple[str, str] | None:
+    """The folder and the ending that `DIR/*.pftrace` names; None of an output that is no such pattern."""
+    folder, _, name = (output or "").rpartition("/")
+    ending = name.removeprefix("*")
+    return (folder or ".", ending) if name.startswith("*.") and ending in _FILE_ENDINGS else None
 
 
 def refuse_input(job: Job, target: str) -> None:
@@ -177,7 +187,7 @@ def write(
 ) -> WrittenTrace:
     """Write one trace to a file, or a folder, of this machine; `name` is what its output is called."""
     alone = _alone(job, source)
-    trace = alone.engine.trace(source).as_recorded()
+    trace = _on_a_clock(alone, source, form)
     target.parent.mkdir(parents=True, exist_ok=True)
     additions = None
     if form == "json":
@@ -188,6 +198,18 @@ def write(
         path = marked_path(alone) if critical_path else None
         additions = perfetto.write(trace, target, series=series(alone), marked=path)
     return WrittenTrace(name or str(target), source.rank, source.cycle, len(trace), additions, critical_path)
+
+
+def _on_a_clock(alone: Job, source: Source, form: Form) -> Trace:
+    """The trace as recorded; as Parquet one without timeline, too, which that form keeps as what it is.
+
+    Raises:
+        UsageError: it has no timeline that another program could show.
+    """
+    trace = alone.engine.trace(source).as_recorded()
+    if form != "parquet" and not has_timeline(trace):
+        raise UsageError(f"{source.url}: {no_timeline(trace)} Convert it to parquet.")
+    return trace
 
 
 def _merged_name(job: Job, output: str | None, *, is_file: bool) -> str:
@@ -216,7 +238,7 @@ def _merged(job: Job, name: str, *, critical_path: bool) -> tuple[WrittenTrace, 
             if (source.rank, source.cycle) not in offsets:
                 continue
             alone = _alone(job, source)
-            trace = alone.engine.trace(source).as_recorded()
+            trace = _on_a_clock(alone, source, "perfetto")
             shift = offsets[source.rank, source.cycle] - first - origin_of_time(trace)
             yield RankPart(trace, shift, series(alone), marked_path(alone) if critical_path else None)
 

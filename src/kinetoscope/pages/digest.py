@@ -35,7 +35,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 QUESTIONS_ACROSS_RANKS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_balance": {}}
 """Those that tell who waits for whom, where there are several ranks; all ranks are asked at once."""
 
-_WITHOUT_STEP: frozenset[RecordingKind] = frozenset({"graph capture", "collectives only"})
+_WITHOUT_STEP: frozenset[RecordingKind] = frozenset({"graph capture", "collectives only", "sums only"})
 _OUT_OF_STEP: frozenset[RecordingKind] = _WITHOUT_STEP | {"warm-up", "cut off"}
 """Kinds of recordings whose time is not that of a step at work: nothing in it is a loss."""
 

@@ -132,6 +132,8 @@ class Reader:
         suffixes: endings of the names of its files, by which they are found in folders.
         excluded: endings among these that are not traces; of a whole name `/` and the name.
         named: whether a file of another ending may be of this format by its name; what it begins with decides.
+        richness: of recordings of one rank by several tools that with the most is read. 0: beside other files these are
+            no recordings of more ranks, but copies of them or what belongs to them.
         marker: path of the file, below a folder, that makes the folder a trace; "" for a format of single files.
     """
 
@@ -144,6 +146,7 @@ class Reader:
     suffixes: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     named: Callable[[str], bool] = _no_other
+    richness: int = 0
     marker: str = ""
 
     def trace_at(self, file: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from kinetoscope.extensions import declared
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers import hosts, inspector, parquet, rocprof
+from kinetoscope.readers import hosts, inspector, parquet, proton, rocprof
 from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
 from kinetoscope.readers.flight_recorder import alone as flight_recorder
@@ -27,11 +27,13 @@ READERS: Final[dict[str, Reader]] = {
     inspector.READER.name: inspector.READER,
     sqlite.READER.name: sqlite.READER,
     rocprof.READER.name: rocprof.READER,
+    proton.READER.name: proton.READER,
     flight_recorder.READER.name: flight_recorder.READER,
     perfetto.READER.name: perfetto.READER,
     hosts.READER.name: hosts.READER,
 }
-"""Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
+"""Readers by name. Where a folder holds several formats, those of tools that record ranks count (`Reader.richness`),
+else those of the first one: others are copies."""
 
 
 UNRECOGNISED: Final = kineto.READER.name

@@ -265,4 +265,4 @@ def _recognised(_: str, head: bytes) -> bool:
     return head[:200].lstrip().startswith(b"{") and f'"{_TOOL}"'.encode() in head[:200]
 
 
-READER: Final = Reader("rocprof", load, _recognised, suffixes=("_results.json", "_results.json.gz"))
+READER: Final = Reader("rocprof", load, _recognised, richness=2, suffixes=("_results.json", "_results.json.gz"))

@@ -90,3 +90,21 @@ def test_perfetto_reads_the_same_of_both(tmp_path: Path) -> None:
         answers.append([line for line in said.splitlines() if line.startswith("cells ")])
     assert answers[0] == answers[1]
     assert answers[0]
+
+
+def test_what_was_damaged_stays_so(tmp_path: Path) -> None:
+    whole = json.dumps({"traceEvents": [op(f"aten::op{at}", at, 1) for at in range(50)]})
+    (tmp_path / "cut.json").write_text(whole[: len(whole) // 2])
+    kinetoscope.convert(tmp_path / "cut.json", tmp_path / "out.pftrace", to="perfetto")
+    before, after = (read(tmp_path / name).trace() for name in ("cut.json", "out.pftrace"))
+    assert "TRUNCATED" in {note.code for note in before.reading}
+    assert after.health.damage == before.health.damage
+
+
+def test_several_traces_are_files_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for rank in (0, 1):
+        (tmp_path / "in" / f"rank{rank}.json").write_text(json.dumps({"traceEvents": [op("aten::mm", 0, 9)]}))
+    written = kinetoscope.convert(tmp_path / "in", f"{tmp_path}/out/*.pftrace", to="perfetto")
+    assert [Path(each.path).name for each in written] == ["rank0.pftrace", "rank1.pftrace"]
+    assert read(tmp_path / "out").ranks == (0, 1)

@@ -72,5 +72,5 @@ RULE = Rule(
     "RECORDING002",
     "Options of the recording",
     recording_options,
-    unfit=frozenset({"autograd profiler", "collectives only"}),
+    unfit=frozenset({"autograd profiler", "collectives only", "sums only"}),
 )

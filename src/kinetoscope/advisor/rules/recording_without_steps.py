@@ -93,5 +93,5 @@ RULE = Rule(
     "RECORDING001",
     "The recording shows no steady steps",
     recording_without_steps,
-    unfit=frozenset({"graph capture", "autograd profiler", "collectives only"}),
+    unfit=frozenset({"graph capture", "autograd profiler", "collectives only", "sums only"}),
 )

@@ -7,6 +7,7 @@ from typing import Final
 
 from kinetoscope.model.health import data_quality, flight_recorder, lost_records, missing_data, snapshots
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.recording import has_timeline
 from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -65,4 +66,6 @@ def examine(trace: Trace) -> Health:
         checks = (flight_recorder.flight_recorder, flight_recorder.host_files)
     elif trace.source.is_of_host:
         checks = (flight_recorder.host_files,)
+    elif not has_timeline(trace):
+        checks = (missing_data.no_events, missing_data.no_device_work)
     return Health.of(trace.reading, *(check(trace) for check in checks))

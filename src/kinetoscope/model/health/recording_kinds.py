@@ -27,14 +27,22 @@ from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, HOST_KINDS, EventKind
+from kinetoscope.model.trace.recording import has_timeline
 from kinetoscope.model.trace.trace import Trace, of_autograd_profiler
 
 RecordingKind = Literal[
-    "cut off", "autograd profiler", "graph capture", "collectives only", "warm-up", "lost device work", "no operators"
-]  # fmt: skip
+    "cut off",
+    "autograd profiler",
+    "sums only",
+    "graph capture",
+    "collectives only",
+    "warm-up",
+    "lost device work",
+    "no operators",
+]
 """What a file may record besides a program at work. cut off: the file ends early, without device work. autograd
-profiler: torch's profiler before Kineto wrote it. graph capture: more calls became nodes of a graph than work ran.
-collectives only: of the program nothing but collectives.
+profiler: torch's profiler before Kineto wrote it. sums only: no times, as in the trees of Triton's Proton. graph
+capture: more calls became nodes of a graph than work ran. collectives only: of the program nothing but collectives.
 warm-up: most of the steps' time goes to what is done once. lost device work: launches, and the work of none. no
 operators: calls of the runtime and device work only."""
 
@@ -71,7 +79,7 @@ def recording_kinds(trace: Trace) -> tuple[Recognised, ...]:
     """The kinds of recordings that the file is, if it is no program at work; the first matters most."""
     device = scope(trace, default_to_steady(ALL)).steps.device
     window = union(device.start, device.end)
-    recognised = (_first(trace, window), *(_recognised(trace, window)))
+    recognised = (_first(trace, window), *(_recognised(trace, window) if has_timeline(trace) else ()))
     return tuple(each for each in recognised if each is not None)
 
 
@@ -80,7 +88,14 @@ _Recognise = Callable[[Trace, Intervals], Recognised | None]
 
 def _first(trace: Trace, window: Intervals) -> Recognised | None:
     """The one kind of a file whose device work is not there, or is none of a step."""
-    tests: tuple[_Recognise, ...] = (_autograd_profiler, _cut_off, _graph_capture, _collectives_only, _lost_device_work)
+    tests: tuple[_Recognise, ...] = (
+        _sums_only,
+        _autograd_profiler,
+        _cut_off,
+        _graph_capture,
+        _collectives_only,
+        _lost_device_work,
+    )
     return next((each for test in tests if (each := test(trace, window)) is not None), None)
 
 
@@ -92,6 +107,12 @@ def _recognised(trace: Trace, window: Intervals) -> Iterator[Recognised | None]:
 def _autograd_profiler(trace: Trace, window: Intervals) -> Recognised | None:
     count = int(np.count_nonzero(of_autograd_profiler(trace)))
     return Recognised("autograd profiler", count, 0, window.length, window.length) if count else None
+
+
+def _sums_only(trace: Trace, window: Intervals) -> Recognised | None:
+    if has_timeline(trace):
+        return None
+    return Recognised("sums only", len(trace.rows(EventKind.HOST_OP)), 0, window.length, window.length)
 
 
 def _cut_off(trace: Trace, window: Intervals) -> Recognised | None:

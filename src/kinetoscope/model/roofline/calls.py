@@ -156,7 +156,9 @@ def costed_calls(trace: Trace) -> CostedCalls:
     pieces = np.flatnonzero(moved.code >= 0).astype(np.int32)
     call[pieces] = len(rows) + np.arange(len(pieces), dtype=np.int32)
     uncovered[pieces] = Uncovered.NOT
-    costs = [Cost(bytes=each.bytes, is_least=each.is_least) for each in moved.kinds]
+    costs = [
+        Cost(flop=each.flop, bytes=each.bytes, is_least=each.is_least, precision=each.precision) for each in moved.kinds
+    ]
     transferred = [
         Variant(each.name, -1, None, cost, link=each.link) for each, cost in zip(moved.kinds, costs, strict=True)
     ]

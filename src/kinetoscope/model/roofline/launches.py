@@ -19,8 +19,8 @@ from kinetoscope.model.trace.trace import Trace
 _ACCUMULATION: Final = "torch::autograd::AccumulateGrad"
 """The node of the backward pass that adds to the gradient of a parameter."""
 
-_MAX_GIGABYTES: Final = 1e9
-_MAX_OPERATIONS: Final = 1e18
+MAX_GIGABYTES: Final = 1e9
+MAX_OPERATIONS: Final = 1e18
 """Of a kernel; greater estimates are wrong."""
 
 
@@ -71,7 +71,7 @@ def accumulated_gradients(trace: Trace) -> Gradients | None:
 def estimates(trace: Trace, rows: Int32s) -> tuple[Int64s, Int64s]:
     """The operations and bytes that the compiler estimated for some calls: int64 [rows] each, −1 where it did not."""
     flop, moved = (arguments.floats(trace, name, rows) for name in ("kernel_flop", "kernel_gigabytes"))
-    is_given = (moved >= 0) & (moved < _MAX_GIGABYTES)
-    is_counted = is_given & (flop >= 0) & (flop < _MAX_OPERATIONS)
+    is_given = (moved >= 0) & (moved < MAX_GIGABYTES)
+    is_counted = is_given & (flop >= 0) & (flop < MAX_OPERATIONS)
     operations = np.where(is_given, np.where(is_counted, flop, 0), -1).astype(np.int64)
     return operations, np.where(is_given, np.round(np.where(is_given, moved, 0) * 1e9), -1).astype(np.int64)

@@ -14,9 +14,11 @@ from kinetoscope.model.collectives.attributes import POINT_TO_POINT
 from kinetoscope.model.collectives.bandwidth import bus_factor
 from kinetoscope.model.collectives.calls import collective_calls
 from kinetoscope.model.device.copies import SET, UNKNOWN_DIRECTION, copies
+from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.roofline.formulas.optimizers import bytes_of_apex
-from kinetoscope.model.roofline.launches import blocks_of_kernels
+from kinetoscope.model.roofline.launches import MAX_GIGABYTES, MAX_OPERATIONS, blocks_of_kernels
+from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
@@ -42,12 +44,16 @@ class Transfer:
             that of two ranks, the least.
         link: what they pass.
         is_least: may more pass, since the number of ranks was not recorded?
+        flop: operations of products, of kernels that say what they cost, whose bytes may be unknown.
+        precision: what those are computed in, one of `peaks.PRECISIONS`; "" unknown.
     """
 
     name: str
-    bytes: int
+    bytes: int | None
     link: Link
     is_least: bool = False
+    flop: int = 0
+    precision: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,34 @@ def transfers(trace: Trace, call: Int32s) -> TransfersOfWork:
     known = [*moved, *(Transfer(*row) for row in distinct.rows())]
     of_apex, kinds = _kernels_of_apex(trace, np.flatnonzero((call < 0) & (code < 0)))
     code[of_apex >= 0] = len(known) + of_apex[of_apex >= 0]
-    return TransfersOfWork(code, (*known, *kinds))
+    known += kinds
+    of_own, own = _kernels_with_costs(trace, np.flatnonzero((call < 0) & (code < 0)))
+    code[of_own >= 0] = len(known) + of_own[of_own >= 0]
+    return TransfersOfWork(code, (*known, *own))
+
+
+def _kernels_with_costs(trace: Trace, chosen: Int64s) -> tuple[Int32s, list[Transfer]]:
+    """Kernels that say themselves what they cost, as Proton's do: see `_kernels_of_apex`."""
+    work = device_work(trace)
+    rows = work.rows[chosen]
+    flop, gigabytes = (arguments.floats(trace, name, rows) for name in ("kernel_flop", "kernel_gigabytes"))
+    is_known = ((flop >= 0) & (flop < MAX_OPERATIONS)) | ((gigabytes >= 0) & (gigabytes < MAX_GIGABYTES))
+    chosen, rows, flop, gigabytes = chosen[is_known], rows[is_known], flop[is_known], gigabytes[is_known]
+    precision = arguments.codes(trace, "kernel_precision", rows)
+    moved = np.where(gigabytes >= 0, np.rint(gigabytes * 1e9), -1).astype(np.int64)
+    operations = np.where(flop >= 0, np.rint(flop), 0).astype(np.int64)
+    codes, first = group(trace.name[rows], operations, moved, precision)
+    result = scattered(len(work), chosen, codes, np.int32)
+    return result, [
+        Transfer(
+            trace.strings.glance(int(trace.name[rows[place]])),
+            int(moved[place]) if moved[place] >= 0 else None,
+            "none",
+            flop=int(operations[place]),
+            precision=known if (known := trace.strings.label(int(precision[place]))) in PRECISIONS else "",
+        )
+        for place in first.tolist()
+    ]
 
 
 def _kernels_of_apex(trace: Trace, chosen: Int64s) -> tuple[Int32s, list[Transfer]]:

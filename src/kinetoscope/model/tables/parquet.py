@@ -9,11 +9,12 @@ The manifest, a JSON object, is in the metadata of the file EVENTS, which is wri
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.notes import Note, Severity
+from kinetoscope.model.trace.symptoms import facts_of, note_of
+from kinetoscope.notes import Note
 from kinetoscope.schema import DType
 
 FOLDER: Final = "trace"
@@ -80,7 +81,7 @@ class Manifest:
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
         return {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "reading": [_facts(symptom) for symptom in self.reading]
+            "reading": [facts_of(symptom) for symptom in self.reading]
         }
 
     @classmethod
@@ -95,7 +96,7 @@ class Manifest:
             raise ValueError(f"its layout has version {version!r}, and this program knows version {VERSION}")
         numbers = {field.name: _integer(facts, field.name) for field in fields(cls) if field.name != "reading"}
         reading = facts.get("reading")
-        return cls(**numbers, reading=tuple(map(_symptom, reading if isinstance(reading, list) else [None])))
+        return cls(**numbers, reading=tuple(map(note_of, reading if isinstance(reading, list) else [None])))
 
 
 def _integer(facts: dict[str, Any], name: str) -> int:
@@ -104,19 +105,3 @@ def _integer(facts: dict[str, Any], name: str) -> int:
     if type(value) is not int or not least <= value < 1 << 62:
         raise ValueError(f"its manifest says {name} = {value!r}")
     return value
-
-
-def _facts(symptom: Note) -> dict[str, Any]:
-    """The manifest's entry about a symptom; `_symptom` reads it."""
-    facts = {"code": symptom.code, "severity": symptom.severity, "message": str(symptom)}
-    return {**facts, "count": symptom.number, "lost": symptom.lost}
-
-
-def _symptom(facts: Any) -> Note:
-    match facts:
-        case {"code": str(code), "severity": str(severity), "message": str(message), "count": int(count)}:
-            if severity in get_args(Severity):
-                lost = facts.get("lost", 0.0)  # older versions did not write it
-                share = float(lost) if isinstance(lost, int | float) and 0 <= lost <= 1 else 0.0
-                return Note(code, message, severity, count, share)  # type: ignore[arg-type]
-    raise ValueError("its manifest says what no manifest says about how the trace was read")

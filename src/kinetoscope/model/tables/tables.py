@@ -33,6 +33,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, EventKind, WorkKind
+from kinetoscope.model.trace.recording import has_timeline
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
@@ -80,7 +81,16 @@ def _build(trace: Trace, name: str) -> pl.DataFrame:
     for field in declared.fields:
         if field.argument:
             values[field.column.name] = _argument(trace, field, rows)
-    return pl.DataFrame([_typed(values[column.name], column) for column in declared.schema])
+    frame = pl.DataFrame([_typed(values[column.name], column) for column in declared.schema])
+    return frame if has_timeline(trace) else _without_times(frame, declared.schema)
+
+
+def _without_times(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """The rows of a trace without timeline: instants are unknown, and how long calls of the host took."""
+    unknown = [column.name for column in schema if column.instant]
+    if "parent" in schema.names:
+        unknown += [name for name in ("duration", "self_duration") if name in schema.names]
+    return frame.with_columns(pl.lit(None, pl.Int64).alias(name) for name in unknown)
 
 
 def _argument(trace: Trace, field: Field, rows: Rows) -> pl.Series:

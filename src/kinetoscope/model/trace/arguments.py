@@ -48,6 +48,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "priority": ("priority",),
     "kernel_flop": ("kernel_flop",),  # these two are Inductor's estimates, and stand at the call
     "kernel_gigabytes": ("kernel_num_gb",),
+    "kernel_precision": ("kernel_precision",),  # Proton's, with the other two at the kernel itself
     "kernel_file": ("kernel_file",),
     "graph": ("graph id",),
     "graph_node": ("graph node id",),

@@ -53,6 +53,8 @@ CATEGORIES: Final[dict[str, EventKind]] = {
     "operator": EventKind.HOST_OP,
     "hpu_op": EventKind.HOST_OP,
     "user_annotation": EventKind.ANNOTATION,
+    "scope": EventKind.ANNOTATION,  # these two are Proton's, the second one of a scope with numbers of the user's
+    "metric": EventKind.ANNOTATION,
     "python_function": EventKind.PYTHON,
     "cuda_runtime": EventKind.RUNTIME,
     "cuda_driver": EventKind.RUNTIME,

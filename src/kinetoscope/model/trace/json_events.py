@@ -33,7 +33,9 @@ FACT_TRACKS: Final = "tracks"
 FACT_METADATA_EVENTS: Final = "metadata events"
 FACT_FIRST_TIME: Final = "first time"
 FACT_NESTED: Final = "nested"
-"""Tracks as uuid, pid and tid; events of phase M; the time of the first event, ns; ids of texts that are JSON."""
+FACT_READING: Final = "reading"
+"""Tracks as uuid, pid and tid; events of phase M; the time of the first event, ns; ids of texts that are JSON; what was
+odd when the trace was read, as `symptoms.facts_of` writes it."""
 
 
 def members(trace: Trace, row: int) -> Iterator[tuple[int, str, int, Any]]:

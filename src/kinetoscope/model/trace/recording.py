@@ -97,6 +97,24 @@ def _count(value: Any, least: int = 0) -> int | None:
 
 # --- what a trace may lack
 
+NO_TIMELINE: Final = "without_timeline"
+"""The top-level key that marks a trace of sums: its value is the program that recorded them.
+
+Its events have durations that add up to what was recorded, and times that say nothing.
+"""
+
+
+def has_timeline(trace: Trace) -> bool:
+    """True if the times of its events say when they were."""
+    return NO_TIMELINE not in trace.metadata
+
+
+def no_timeline(trace: Trace) -> Note:
+    """The note on a question that needs the times which a trace of sums lacks."""
+    program = _text(trace.metadata.get(NO_TIMELINE))[:_MAX_REASON_LENGTH] or "The program that recorded it"
+    said = f"{program} recorded sums, not when anything ran: what needs a timeline cannot be told."
+    return Note("NO_TIMELINE", said)
+
 
 Unrecorded = Literal[
     "device work",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, get_args
 
 from kinetoscope.notes import Note, Severity
 
@@ -70,3 +70,24 @@ class Health:
     def worst(self) -> Severity | None:
         """Severity of the first symptom; None when there is none."""
         return self.symptoms[0].severity if self.symptoms else None
+
+
+def facts_of(symptom: Note) -> dict[str, Any]:
+    """A symptom as JSON holds it in what is written of a trace; `note_of` reads it."""
+    facts = {"code": symptom.code, "severity": symptom.severity, "message": str(symptom)}
+    return {**facts, "count": symptom.number, "lost": symptom.lost}
+
+
+def note_of(facts: Any) -> Note:
+    """The symptom that `facts_of` wrote.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match facts:
+        case {"code": str(code), "severity": str(severity), "message": str(message), "count": int(count)}:
+            if severity in get_args(Severity):
+                lost = facts.get("lost", 0.0)  # older versions did not write it
+                share = float(lost) if isinstance(lost, int | float) and 0 <= lost <= 1 else 0.0
+                return Note(code, message, severity, count, share)  # type: ignore[arg-type]
+    raise ValueError("its manifest says what no manifest says about how the trace was read")

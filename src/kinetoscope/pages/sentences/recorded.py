@@ -44,7 +44,7 @@ def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
     world = max(worlds, default=0)
     of = f" of {grouped(world)}" if world > max(len(ranks), 1) else ""
     events = sum(int(value) for value in values(info, "file", "events"))
-    window = max((int(value.split()[0]) for value in values(info, "time", "window")), default=0)
+    windows = [int(value.split()[0]) for value in values(info, "time", "window")]
     count = steps.height // max(len(ranks), 1)
     step_counts = [int(match[0]) for match in map(_NUMBER.match, values(info, "time", "steps")) if match]
     marked = sum(step_counts) // max(len(ranks), 1)
@@ -55,7 +55,7 @@ def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
         _devices(info),
         f"{grouped(count)}{of_all} step{'s' * (max(marked, count) != 1)}" if has_steps(info) else "no steps",
         _throughput(info, len(ranks)),
-        f"{grouped(events)} events in {shown(window, 'ns')}",
+        f"{grouped(events)} events" + (f" in {shown(max(windows), 'ns')}" if windows else ""),
         *(value[:10] for value in values(info, "time", "start")[:1]),
     )
     return tuple(fact for fact in words if fact)
@@ -146,7 +146,8 @@ def has_stacks(info: pl.DataFrame) -> bool:
 
 def has_steps(info: pl.DataFrame) -> bool:
     """Are there steps, marked or proposed; if not, the whole window is one."""
-    return not any("none marked" in value for value in values(info, "time", "steps"))
+    every = values(info, "time", "steps")
+    return bool(every) and not any("none marked" in value for value in every)
 
 
 def has_work_before(info: pl.DataFrame) -> bool:

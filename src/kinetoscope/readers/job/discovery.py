@@ -40,7 +40,7 @@ def find(path: str) -> list[CandidateFile]:
         return _find_remote(path)
     if os.path.isdir(path):
         errors: list[OSError] = []
-        candidates = _first_format(_below(path, errors.append))
+        candidates = _of_run(_below(path, errors.append))
         if not candidates and errors:
             raise NotFoundError(f"{errors[0].filename}: cannot be listed: {errors[0].strerror}")
         if not candidates:
@@ -170,19 +170,23 @@ def _size(file: str) -> int | None:
         return None
 
 
-def _first_format(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
-    """The traces in a folder, of the first format that it has: the others are copies of them.
+def _of_run(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
+    """The traces in a folder: those of all tools that record ranks, else of the first format that it has.
 
     What only has the name of one, as settings in JSON have, comes with those of the next format.
     """
-    everything = list(candidates)
-    of_formats = [of for reader in readers() if (of := [each for each in everything if each.reader == reader])]
+    everything, formats = list(candidates), readers()
+    of_tools = {each.url: each for each in everything if formats[each.reader].richness}
+    of_others = (
+        [each for each in everything if each.reader == reader] for reader, of in formats.items() if not of.richness
+    )
+    groups = [group for group in (list(of_tools.values()), *of_others) if group]
     strays: list[CandidateFile] = []
-    for same in of_formats:
-        if len(of_formats) == 1 or any(map(_may_be_trace, same)):
+    for same in groups:
+        if len(groups) == 1 or any(map(_may_be_trace, same)):
             return _in_order([*strays, *same])
         strays += same
-    return _in_order(next(iter(of_formats), []))
+    return _in_order(next(iter(groups), []))
 
 
 def _may_be_trace(candidate: CandidateFile) -> bool:
@@ -209,12 +213,12 @@ def _find_remote(path: str) -> list[CandidateFile]:
         if glob.has_magic(where.path) and not where.is_http:
             candidates = _in_pattern(where.system, where.system.glob(where.path, detail=True))
         elif where.is_http or (not path.endswith(_suffixes()) and where.system.isdir(where.path)):
-            candidates = _first_format(_listed(where.system, where.path))
+            candidates = _of_run(_listed(where.system, where.path))
         else:
             info = where.system.info(where.path)
             if info.get("type") != "directory":
                 return [_remote_candidate(path, info)]
-            candidates = _first_format(_listed(where.system, where.path))
+            candidates = _of_run(_listed(where.system, where.path))
     if not candidates:
         raise NotFoundError(f"{path}: no traces there (looked for {_patterns()})")
     return candidates
@@ -225,7 +229,7 @@ def _in_pattern(system: Any, matches: dict[str, dict[str, Any]]) -> list[Candida
     candidates: dict[str, CandidateFile] = {}
     for name, info in matches.items():
         if info.get("type") == "directory":
-            candidates |= {each.url: each for each in _first_format(_listed(system, name))}
+            candidates |= {each.url: each for each in _of_run(_listed(system, name))}
         elif not name.endswith(SIDECAR):
             each = _remote_candidate(str(system.unstrip_protocol(name)), info)
             candidates[each.url] = each

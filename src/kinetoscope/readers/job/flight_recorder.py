@@ -14,7 +14,8 @@ from kinetoscope.readers.flight_recorder import is_dump
 from kinetoscope.readers.flight_recorder.alone import NAME, dump_at, is_named
 from kinetoscope.readers.job.companion_files import CompanionFiles
 from kinetoscope.readers.job.host_files import HANG_FOLDER
-from kinetoscope.readers.job.ranks import natural, rank_in_dump_name, shortened
+from kinetoscope.readers.job.ranks import natural, rank_in_dump_name
+from kinetoscope.readers.job.several import shortened
 from kinetoscope.readers.reader import CandidateFile
 
 DUMP_FOLDER: Final = "flight_recorder"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,6 +19,7 @@ from kinetoscope.notes import Note
 from kinetoscope.readers.flight_recorder.alone import NAME as DUMP
 from kinetoscope.readers.hosts import NAME as HOSTS
 from kinetoscope.readers.job.names import placed, without_front_ends
+from kinetoscope.readers.job.several import last_part, numbered_apart, richest, shortened
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
@@ -67,8 +68,13 @@ def rank_in_dump_name(file: str) -> int | None:
     return rank if rank is not None else rank_in_name(file)
 
 
-def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[Note]]:
-    """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on."""
+def assigned(
+    candidates: Iterable[CandidateFile], richness: Mapping[str, int] | None = None
+) -> tuple[list[Source], list[Note]]:
+    """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on.
+
+    richness: of the formats of tools, by the names of their readers: see `Reader.richness`.
+    """
     notes: list[Note] = []
     traces = _without_copies(_of_engines(ordered(candidates), notes), notes)
     processes = _ranks_of_processes(traces)
@@ -77,16 +83,20 @@ def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[No
     ]
     if len(traces) == 1 and traces[0].rank is None and not traces[0].fully_probed:
         notes.append(Note("RANK_ASSUMED", "Neither end of the trace states its rank; rank 0 is assumed."))
-    numbered = _numbered(known)
+    every = richness or {}
+    known, ranks, of_roles = numbered_apart(known, every, _numbered)
+    notes += of_roles
     if len(traces) > 1:
         notes += _on_basis(traces)
+    known, ranks, of_tools = richest(known, ranks, every)
+    notes += of_tools
     sources = []
     cycles: Counter[int] = Counter()
-    for trace, rank in zip(known, numbered, strict=True):
+    for trace, rank in zip(known, ranks, strict=True):
         sources.append(Source(trace.url, rank, cycles[rank], trace.reader, size=trace.size, part=trace.part))
         cycles[rank] += 1
     if len(traces) > 1:
-        notes += [*_on_cycles(cycles, known, numbered), *_on_worlds(known, numbered), *_on_gaps(cycles, known)]
+        notes += [*_on_cycles(cycles, known, ranks), *_on_worlds(known, ranks), *_on_gaps(cycles, known)]
     sources.sort(key=lambda source: (source.rank, source.cycle))
     return sources, notes
 
@@ -121,7 +131,7 @@ def _without_copies(traces: list[CandidateFile], notes: list[Note]) -> list[Cand
         if seen.isdisjoint(same):
             kept.append(trace)
         else:
-            copies.append(_last(trace.url))
+            copies.append(last_part(trace.url))
         seen.update(same)
     if copies:
         notes.append(Note("COPIES_LEFT_OUT", f"Left out as copies of other files: {shortened(copies)}."))
@@ -132,7 +142,7 @@ def _of_engines(traces: list[CandidateFile], notes: list[Note]) -> list[Candidat
     """The traces of a serving engine's ranks, with the ranks that their names tell."""
     traces, front = without_front_ends(traces)
     if front:
-        names = shortened([_last(each.url) for each in front])
+        names = shortened([last_part(each.url) for each in front])
         notes.append(
             Note(
                 "FRONT_END_LEFT_OUT",
@@ -256,12 +266,3 @@ def _on_gaps(cycles: Counter[int], traces: Sequence[CandidateFile]) -> list[Note
         return [Note("RANKS_MISSING", f"The job had {world} ranks; missing: {listed(missing)}.")] if missing else []
     missing = set(range(min(cycles), max(cycles))) - set(cycles)
     return [Note("RANKS_MISSING_BETWEEN", f"Ranks missing in between: {listed(missing)}.")] if missing else []
-
-
-def _last(file: str) -> str:
-    return file.rstrip("/").rpartition("/")[2]
-
-
-def shortened(texts: list[str]) -> str:
-    """The first few of them."""
-    return ", ".join([*texts[:5], f"and {len(texts) - 5} more"] if len(texts) > 5 else texts)

@@ -12,7 +12,8 @@ from kinetoscope.model.trace.text import listed
 from kinetoscope.notes import Note
 from kinetoscope.readers.job.companion_files import CompanionFiles, stem
 from kinetoscope.readers.job.names import placed
-from kinetoscope.readers.job.ranks import natural, rank_in_name, rank_in_snapshot_name, shortened
+from kinetoscope.readers.job.ranks import natural, rank_in_name, rank_in_snapshot_name
+from kinetoscope.readers.job.several import shortened
 from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.snapshot import is_snapshot
 from kinetoscope.readers.snapshot.alone import NAME, SUFFIXES, snapshot_at

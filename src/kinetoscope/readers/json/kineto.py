@@ -128,7 +128,8 @@ READER: Final = Reader(
     probe=probe.probe,
     thorough=probe.probe_thoroughly,
     parts=parts,
-    suffixes=(".json", ".json.gz", ".json.zst"),
+    richness=5,
+    suffixes=(".json", ".json.gz", ".json.zst", ".chrome_trace"),
     # `convert --to perfetto` writes the trace once more; what stands in `compile` is about the program, not of it;
     # `try` writes its result above the traces of its trials.
     excluded=(SIDECAR, f"/{TRIALS}", ".perfetto.json", ".perfetto.json.gz", *COMPILE_TABLES),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -19,10 +20,11 @@ from kinetoscope.model.trace.json_events import (
     FACT_METADATA_EVENTS,
     FACT_NESTED,
     FACT_PREFIX,
+    FACT_READING,
     FACT_TRACKS,
 )
 from kinetoscope.model.trace.source import Source
-from kinetoscope.model.trace.symptoms import cut_stream
+from kinetoscope.model.trace.symptoms import cut_stream, note_of
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -102,6 +104,14 @@ def _built(read: Packets, facts: dict[str, Any], built: TraceBuilder) -> Iterato
         else:
             built.name_thread(name, process=process, thread=thread)
     yield from _notes(read, events, stages)
+    yield from _noted_before(facts.get(FACT_READING))
+
+
+def _noted_before(reading: Any) -> Iterator[Note]:
+    """Notes on what was odd about the trace from which we wrote the recording."""
+    for each in reading if isinstance(reading, list) else []:
+        with suppress(ValueError):  # no note of ours
+            yield note_of(each)
 
 
 def _notes(read: Packets, events: TrackEvents, stages: GpuStages) -> Iterator[Note]:
@@ -159,7 +169,7 @@ def _metadata(read: Packets, facts: dict[str, Any]) -> dict[str, Any]:
     own = {
         key: value
         for key, value in facts.items()
-        if key not in (FACT_TRACKS, FACT_METADATA_EVENTS, FACT_FIRST_TIME, FACT_NESTED)
+        if key not in (FACT_TRACKS, FACT_METADATA_EVENTS, FACT_FIRST_TIME, FACT_NESTED, FACT_READING)
     }
     if FACT_TRACKS in facts or read.since_1970 is None:
         return own
@@ -194,5 +204,6 @@ READER: Final = Reader(
     "perfetto",
     load,
     lambda _, head: is_recording(head),
+    richness=4,
     suffixes=(".pftrace", ".pftrace.gz", ".perfetto-trace", ".pftrace.zst", ".perfetto-trace.gz"),
 )

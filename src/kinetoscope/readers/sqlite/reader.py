@@ -96,4 +96,6 @@ def _probe(candidate: CandidateFile, text: bytes, cache: Cache | None) -> Candid
     return replace(candidate, merged=True)
 
 
-READER: Final = Reader("sqlite", load, _recognised, probe=_probe, parts=parts, suffixes=(".sqlite", ".db", *REPORTS))
+READER: Final = Reader(
+    "sqlite", load, _recognised, probe=_probe, parts=parts, richness=3, suffixes=(".sqlite", ".db", *REPORTS)
+)

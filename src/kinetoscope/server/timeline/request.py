@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from kinetoscope.model.trace.recording import has_timeline, no_timeline
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError, MissingError
 from kinetoscope.server.http.endpoint import ApiRequest
@@ -18,17 +19,28 @@ MAX_RANKS: Final = 64
 def trace_of(run: Run, request: ApiRequest) -> Trace:
     """The trace of the rank that is named; of the first one if none is."""
     part = run_part(request.query)
-    return run.trace(part.ranks[0] if part.ranks else None, part.cycle or 0)
+    return _drawn(run.trace(part.ranks[0] if part.ranks else None, part.cycle or 0))
 
 
 def traces_of(run: Run, request: ApiRequest) -> Sequence[Trace]:
     """The traces of the ranks that are named, at most MAX_RANKS."""
     part = run_part(request.query)
     if part.ranks is None:
-        return [run.trace(None, part.cycle or 0)]
+        return [_drawn(run.trace(None, part.cycle or 0))]
     if len(part.ranks) > MAX_RANKS:
         raise BadValueError(f"{len(part.ranks):,} ranks are too many to be drawn; {MAX_RANKS} are possible")
-    return [run.trace(rank, part.cycle or 0) for rank in part.ranks]
+    return [_drawn(run.trace(rank, part.cycle or 0)) for rank in part.ranks]
+
+
+def _drawn(trace: Trace) -> Trace:
+    """The trace, if it has a timeline.
+
+    Raises:
+        BadValueError: it has none.
+    """
+    if not has_timeline(trace):
+        raise BadValueError(str(no_timeline(trace)))
+    return trace
 
 
 def whole(request: ApiRequest, name: str, low: int | None = None, high: int | None = None) -> int:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
-from kinetoscope.model.trace.json_events import microseconds
+from kinetoscope.model.trace.json_events import FACT_READING, microseconds
+from kinetoscope.model.trace.symptoms import facts_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.exports import perfetto_binary, trace_json
 from kinetoscope.views.exports.perfetto_lanes import Places, names, places
@@ -103,7 +104,9 @@ def write(
     ready = prepared(trace, series=series, marked=marked, rows=rows)
     among = None if rows is None else rows.tolist()
     if perfetto_binary.is_named(path):
-        perfetto_binary.write(event_texts(trace, ready.changes, ready.more, among), path, trace.metadata)
+        reading = {FACT_READING: [facts_of(each) for each in trace.reading]} if trace.reading else {}
+        texts = event_texts(trace, ready.changes, ready.more, among)
+        perfetto_binary.write(texts, path, {**trace.metadata, **reading})
     else:
         trace_json.write(trace, path, changes=ready.changes, more=ready.more, rows=among)
     return ready.additions
