@@ -80,7 +80,7 @@ def test_ranks_that_nobody_asks_for_are_forgotten(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(whole, "KEEP_SECONDS", 0.05)
     assert len(read(written(tmp_path)).trace(2)) == 17
     for _ in range(100):
-        if merged._WHOLE.content is None:
+        if merged._MERGED_FILE.content is None:
             return
         time.sleep(0.02)
     raise AssertionError("it is kept for ever")
@@ -99,7 +99,7 @@ def test_the_file_is_read_once_for_all_ranks(tmp_path: Path, monkeypatch: pytest
     with ThreadPoolExecutor(4) as pool:
         assert sorted(map(len, pool.map(job.trace, job.ranks))) == [11, 14, 17, 20]
     assert reads == [""]
-    assert merged._WHOLE.content is None  # nothing is kept when every rank has its part
+    assert merged._MERGED_FILE.content is None  # nothing is kept when every rank has its part
 
 
 def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 import struct
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -361,6 +361,55 @@ def test_what_the_program_does_not_record_is_said_once_and_no_option_of_torch_is
     advice = kinetoscope.advise(job)
     written = "\n".join([*map(str, health), *(f"{each.message} {each.change}" for each in advice.findings)])
     assert not any(word in written for word in ("prof.step", "record_shapes", "with_stack", "profile_memory"))
+
+
+_ODD = (None, "", -1, 1 << 62, -(1 << 63), 1.5, float("inf"), "x", b"\xff\0", "9" * 30)
+
+
+@pytest.mark.parametrize("seed", first_quick(range(300)))
+def test_files_with_other_values_and_without_tables_are_read_or_refused_in_one_line(tmp_path: Path, seed: int) -> None:
+    file = drawn(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_KERNEL=[
+            kernel(9 + n % 2, 100 * n, 100 * n + 50, device=n % 2, correlation=n) for n in range(20)
+        ],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[(100 * n, 100 * n + 9, thread(9 + n % 2), n, 3) for n in range(20)],
+        CUPTI_ACTIVITY_KIND_SYNCHRONIZATION=[(160, 170, 0, 1, 7, 21, thread(9, 0), 2, 40)],
+        CUPTI_ACTIVITY_KIND_CUDA_EVENT=[(0, 0, 1, 13, 20, thread(9, 0), 5, 40)],
+        GPU_METRICS=[(time, device, 1, time) for time in range(9) for device in (0, 1)],
+        TARGET_INFO_GPU_METRICS=[(0, 1, "SMs Active [Throughput %]")],
+        NVTX_PAYLOAD_SCHEMA_ENTRIES=[(1, 18, None, "NCCL communicator ID"), (1, 22, 8, "Message size [bytes]")],
+        NVTX_EVENTS=[nccl("ncclAllReduce", 100 * n, payload(1, ("Q", 7), ("Q", 64))) for n in range(20)],
+    )
+    rng = random.Random(seed)
+    with closing(sqlite3.connect(file)) as connection:
+        for _ in range(rng.randint(1, 5)):
+            table = rng.choice([*_TABLES])
+            names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            if not names or rng.random() < 0.1:
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+            elif len(names) > 1 and rng.random() < 0.3:
+                connection.execute(
+                    f'ALTER TABLE {table} RENAME COLUMN "{rng.choice(names)}" TO other_{rng.getrandbits(60)}'
+                )
+            else:
+                with suppress(sqlite3.Error):  # a key takes integers alone
+                    change = f'UPDATE {table} SET "{rng.choice(names)}" = ? WHERE rowid % ? = 0'
+                    connection.execute(change, (rng.choice(_ODD), rng.choice((1, 3))))
+        connection.commit()
+    try:
+        job = kinetoscope.read(file)
+        said = "".join(str(job.trace(rank).health.symptoms) for rank in job.ranks)
+    except InputError as error:
+        said = str(error)
+    assert "\n" not in said
+
+
+def test_a_definition_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    file = drawn(tmp_path, CUPTI_ACTIVITY_KIND_KERNEL=[kernel(9, 100, 150)])
+    file.write_bytes(file.read_bytes().replace(b"shortName INT", b"sh\xaartN\xe4me,NT"))
+    with pytest.raises(InputError, match="damaged"):
+        kinetoscope.read(file).trace()
 
 
 # --- real ones

@@ -65,7 +65,7 @@ def load_part(source: Source, stamp: str, load: Callable[[Source], Trace]) -> Tr
         load: reads the whole file.
     """
     key = (source.url, stamp, source.options) if stamp else None
-    return part_of(_WHOLE.take(key, source.part, lambda: load(replace(source, part=""))), source)
+    return part_of(_MERGED_FILE.take(key, source.part, lambda: load(replace(source, part=""))), source)
 
 
 def part_of(trace: Trace, source: Source) -> Trace:
@@ -118,4 +118,4 @@ def _of_rank(key: str, text: str, rank: int) -> str:
     return json.dumps({**facts, "rank": rank}) if isinstance(facts, dict) else text
 
 
-_WHOLE: Final = Whole[Trace](lambda trace: set(_labels(trace)) - {""})
+_MERGED_FILE: Final = Whole[Trace](lambda trace: set(_labels(trace)) - {""})

@@ -1,4 +1,4 @@
-"""What is read of a SQLite file: some columns of some tables, each read once for all processes in it."""
+"""Content of a SQLite file as far as it is read: some columns of some tables, each read once for all processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.readers.sqlite.database import MISSING, Database
 
-NOTHING: Final = np.zeros(0, np.int64)
+_NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _ReadColumns:
     integers: Mapping[str, Int64s] = field(default_factory=dict)
     texts: Mapping[str, pl.Series] = field(default_factory=dict)
     numbers: Mapping[str, Floats] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Content:
     def __init__(self, database: Database, wanted: Mapping[str, Wanted], counted: Sequence[str] = ()) -> None:
         self.tables = database.tables
         self._read = {
-            name: _Table(
+            name: _ReadColumns(
                 database.integers(name, columns.integers),
                 {column: database.texts(name, column) for column in columns.texts},
                 {column: database.numbers(name, column) for column in columns.numbers},
@@ -58,21 +58,21 @@ class Content:
 
     def integers(self, table: str, columns: Sequence[str]) -> dict[str, Int64s]:
         """Columns of integers in the order of the file: all `MISSING` of what is not there, empty without the table."""
-        read = self._read.get(table, _Table()).integers
-        none = np.full(len(next(iter(read.values()), NOTHING)), MISSING, np.int64)
+        read = self._read.get(table, _ReadColumns()).integers
+        none = np.full(len(next(iter(read.values()), _NO_ROWS)), MISSING, np.int64)
         return {name: read.get(name, none) for name in columns}
 
     def texts(self, table: str, column: str) -> pl.Series:
         """A column of texts; "" in place of null and of what is no text."""
-        return self._read.get(table, _Table()).texts.get(column, pl.Series([], dtype=pl.String))
+        return self._read.get(table, _ReadColumns()).texts.get(column, pl.Series([], dtype=pl.String))
 
     def numbers(self, table: str, column: str) -> Floats:
         """A column of numbers; NaN in place of null and of what is no number."""
-        return self._read.get(table, _Table()).numbers.get(column, np.zeros(0))
+        return self._read.get(table, _ReadColumns()).numbers.get(column, np.zeros(0))
 
     def bytes(self, table: str, column: str) -> Sequence[bytes]:
         """A column of bytes; none in place of null."""
-        return self._read.get(table, _Table()).bytes.get(column, ())
+        return self._read.get(table, _ReadColumns()).bytes.get(column, ())
 
     def count(self, table: str) -> int:
         """How many rows a table has that is only counted."""

@@ -228,6 +228,8 @@ class Database:
             return call()
         except sqlite3.DataError as error:
             raise LimitError(f"{self._url}: {error}; no profiler writes such values") from error
+        except UnicodeError as error:  # SQLite quotes a damaged definition
+            raise BrokenTraceError(f"{self._url}: damaged: a name in it is no text; export it again") from error
         except (sqlite3.Error, OverflowError) as error:
             raise BrokenTraceError(f"{self._url}: damaged: {error}; export it again") from error
 

@@ -26,14 +26,14 @@ _FORMATS: Final[tuple[ModuleType, ...]] = (nsight, rocpd)
 
 @dataclass(frozen=True)
 class _File:
-    """What was read of a file: by which module, what, and the numbers of its processes."""
+    """Content of a file: by which module, what, and the numbers of its processes."""
 
     format: ModuleType
     content: Content
     processes: tuple[str, ...]
 
 
-_WHOLE: Final = Whole[_File](lambda file: file.processes)
+_OPEN_FILE: Final = Whole[_File](lambda file: file.processes)
 
 
 def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Trace:
@@ -46,7 +46,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
     read = partial(_read, source, progress)
     if source.part:
         stamp = stamp_of(source.url, source.url)
-        file = _WHOLE.take((source.url, stamp, source.options) if stamp else None, source.part, read)
+        file = _OPEN_FILE.take((source.url, stamp, source.options) if stamp else None, source.part, read)
     else:
         file = read()
     recorded = file.format.read(file.content, int(source.part) if source.part else None)

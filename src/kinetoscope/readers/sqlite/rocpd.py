@@ -72,7 +72,7 @@ def processes(database: Database) -> list[int]:
 
 
 def content(database: Database) -> Content:
-    """What is read of a file."""
+    """The columns that are read of a file."""
     suffixes = _suffixes(database.tables)
     wanted = {name + suffix: columns for suffix in suffixes for name, columns in _WANTED.items()}
     return Content(database, wanted, [name + suffix for suffix in suffixes for name in _NOT_READ])

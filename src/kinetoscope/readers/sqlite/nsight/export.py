@@ -48,7 +48,7 @@ _NOT_READ: Final = {
     "CUDA_CALLCHAINS": "frames of calls of CUDA",
     "OSRT_CALLCHAINS": "frames of calls of the operating system",
 }
-"""What is in tables of records that are not in the trace; a note counts them."""
+"""Content of tables of records that are not in the trace; a note counts them."""
 
 
 def fits(database: Database) -> bool:
@@ -67,7 +67,7 @@ def processes(database: Database) -> list[int]:
 
 
 def content(database: Database) -> Content:
-    """What is read of a file."""
+    """The columns that are read of a file."""
     return Content(database, WANTED, tuple(_NOT_READ))
 
 

@@ -1,4 +1,4 @@
-"""What happened on the host: calls of CUDA, time of the profiler, ranges of NVTX, names of threads."""
+"""Events of the host: calls of CUDA, time of the profiler, ranges of NVTX, names of threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OVERHEAD_KINDS: Final = (
     *("Undefined", "Unknown", "Driver Compiler", "Buffer Flush", "Instrumentation", "Resource"),
     *("Runtime Triggered Module Loading", "Lazy Function Loading", "Command Buffer Full"),
 )
-"""What Kineto calls the numbers of CUPTI's enumeration."""
+"""Kineto's names of the numbers of CUPTI's enumeration."""
 
 _PUSH_POP, _START_END, _MARK, _PUSH, _START = 59, 60, 34, 35, 37
 """Types of events of NVTX that are ranges, or instants."""
@@ -67,7 +67,7 @@ def nvtx_rows(process: ProcessRows) -> NvtxRows:
 
 
 def add_calls(process: ProcessRows, built: TraceBuilder) -> Rows:
-    """Give calls of CUDA to a builder, and the time of the profiler; the rows of the calls."""
+    """Calls of CUDA and the time of the profiler, given to a builder; the rows of the calls."""
     calls = process.rows(CALLS)
     _add(built, EventKind.RUNTIME, process.export.called(calls["nameId"]), calls, correlation=calls["correlationId"])
     own = process.rows(OVERHEAD)
@@ -77,7 +77,7 @@ def add_calls(process: ProcessRows, built: TraceBuilder) -> Rows:
 
 
 def add_ranges(ranges: NvtxRows, built: TraceBuilder) -> None:
-    """Give ranges to a builder: operators of torch as such, the others as annotations."""
+    """Ranges, given to a builder: operators of torch as such, the others as annotations."""
     said = nvtx.ranges(ranges.text)
     sized = np.array([len(value) for value in said.sizes.values], np.int64)[said.sizes.codes] > 0
     for chosen, has_sizes in ((said.is_operator & ~sized, False), (said.is_operator & sized, True)):
@@ -95,7 +95,7 @@ def add_ranges(ranges: NvtxRows, built: TraceBuilder) -> None:
 
 
 def add_names(process: ProcessRows, built: TraceBuilder) -> None:
-    """Give names of the threads that have an event to a builder."""
+    """Names of the threads that have an event, given to a builder."""
     rows = process.rows(THREADS, timed=False)
     names = process.export.strings.coded(rows["nameId"])
     used = {*built.places}

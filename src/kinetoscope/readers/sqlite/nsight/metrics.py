@@ -12,7 +12,7 @@ from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.readers.sqlite.nsight.tables import DEVICE_NUMBERS, METRIC_NAMES, METRICS, Export
 
 _DEVICE_BITS: Final = 0xFF
-"""Of a metric's type those that are the number of the device on the machine."""
+"""Bits of a metric's type that are the number of the device on the machine."""
 
 _GIGABYTES: Final = "[GB/s]"
 _BYTES_FROM: Final = 1e6
@@ -28,7 +28,7 @@ def device_numbers(export: Export, process: int | None) -> dict[int, int]:
 
 
 def add_metrics(export: Export, process: int | None, devices: Int64s, built: TraceBuilder) -> None:
-    """Give the metrics of the devices that a process uses to a builder.
+    """Metrics of the devices that a process uses, given to a builder.
 
     Args:
         export: the tables.

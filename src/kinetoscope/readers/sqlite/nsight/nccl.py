@@ -1,4 +1,4 @@
-"""What NCCL says of its calls: a payload of each range of NVTX, with the communicator and the bytes of a message.
+"""Payloads of NCCL's calls: one of each range of NVTX, with the communicator and the bytes of a message.
 
 A payload is 32 bytes, of which the third number of 32 bits is the schema, and then the fields that the table of schemas
 has. A kernel is described by the range in which it was launched; by those since `ncclGroupStart` if that is
@@ -121,7 +121,7 @@ def _said(export: Export, ranges: NvtxRows) -> list[_Said]:
 
 
 def _layouts(export: Export) -> dict[int, dict[str, tuple[int, int]]]:
-    """Where each field of each schema begins, and its width."""
+    """The place of each field of each schema begins, and its width."""
     rows = export.content.integers(FIELDS, ("schemaId", "type", "offset"))
     layouts: defaultdict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     names = export.content.texts(FIELDS, "name").to_list()
@@ -143,7 +143,7 @@ def _fields(payload: bytes, layouts: Mapping[int, Mapping[str, tuple[int, int]]]
 
 
 def _by_correlation(said: Sequence[_Said], ranges: Rows, calls: Rows) -> dict[int, _Call]:
-    """What each launch within a range of NCCL launches."""
+    """The call of each launch within a range of NCCL."""
     ranks = {
         each.fields[_COMMUNICATOR]: each.fields[_RANKS] for each in said if {_COMMUNICATOR, _RANKS} <= {*each.fields}
     }

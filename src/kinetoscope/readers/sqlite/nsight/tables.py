@@ -75,7 +75,7 @@ WANTED: Final[Mapping[str, Wanted]] = {
 
 _PER_PROCESS: Final = 1 << 24
 _VERSION: Final = re.compile(r"(?:_ptsz|_ptds)?_v\d+\Z|_(?:ptsz|ptds)\Z")
-"""What Nsight adds to the names of calls: `cudaLaunchKernel_v7000`."""
+"""The ending that Nsight adds to the names of calls: `cudaLaunchKernel_v7000`."""
 
 Rows = dict[str, Int64s]
 """Columns by name."""
@@ -83,7 +83,7 @@ Rows = dict[str, Int64s]
 
 @dataclass(frozen=True)
 class _StringIds:
-    """The table of strings: ids in order, and where the text of each stands."""
+    """The table of strings: ids in order, and the place of each text."""
 
     ids: Int64s
     places: Int64s
@@ -99,7 +99,7 @@ class _StringIds:
 
 
 class Export:
-    """What is read of an export: the tables of all processes."""
+    """Columns that are read of an export: the tables of all processes."""
 
     def __init__(self, content: Content) -> None:
         self.content = content
@@ -131,7 +131,7 @@ class ProcessRows:
         self.export, self.process, self.left_out = export, process, 0
 
     def chosen(self, table: str) -> Bools | slice:
-        """Which rows of a table are of the process."""
+        """The rows of a table that are of the process."""
         columns = WANTED[table].integers
         column = next((name for name in ("globalTid", "globalPid") if name in columns), "")
         if self.process is None or not column:

@@ -1,4 +1,4 @@
-"""What runs on devices: kernels, copies, sets, graphs that were recorded as one, and waits of streams."""
+"""Work of devices: kernels, copies, sets, graphs that were recorded as one, and waits of streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COPY_KINDS: Final = (
 )
 _MEMORY_KINDS: Final = ("Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed", "Unknown")
 _SYNC_KINDS: Final = ("Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
-"""What Kineto calls the numbers of CUPTI's enumerations; the tables ENUM_… have the same."""
+"""Kineto's names of the numbers of CUPTI's enumerations; the tables ENUM_… have the same."""
 
 _NO_STREAM: Final = (1 << 32) - 1
 """The stream of a wait for an event or a context."""
@@ -44,7 +44,7 @@ _ARGUMENTS: Final = {
 
 
 def add_work(rows: ProcessRows, built: TraceBuilder, collectives: Collectives) -> None:
-    """Give all work of devices to a builder, kernels of collectives with what NCCL says of them."""
+    """All work of devices, given to a builder: kernels of collectives with what NCCL says of them."""
     _add_kernels(rows.rows(KERNELS), rows, built, collectives)
     copies = rows.rows(COPIES)
     kinds = np.stack([copies["copyKind"], copies["srcKind"], copies["dstKind"]], axis=1)
@@ -76,7 +76,7 @@ def _add(
     arguments: Mapping[str, Any],
     chosen: Bools | None = None,
 ) -> None:
-    """Give work to a builder; what belongs to a node of a graph has its number, too."""
+    """Work, given to a builder; what belongs to a node of a graph has its number, too."""
     every = {name: rows[column] for name, column in _ARGUMENTS.items()} | dict(arguments)
     of_graph = {"graph": rows["graphId"], "graph_node": rows["graphNodeId"]}
     has_node, has_graph = rows["graphNodeId"] >= 0, rows["graphId"] > 0
@@ -100,7 +100,7 @@ def _add(
 
 
 def add_waits(rows: ProcessRows, built: TraceBuilder) -> None:
-    """Give waits to a builder; those for an event with the stream and the call that recorded it."""
+    """Waits, given to a builder; those for an event with the stream and the call that recorded it."""
     waits, events = rows.rows(WAITS), rows.rows(EVENTS, timed=False)
     kind = np.where(waits["syncType"] >= 0, waits["syncType"], waits["deprecatedSyncType"])
     stream = np.where(waits["streamId"] == _NO_STREAM, -1, waits["streamId"])
