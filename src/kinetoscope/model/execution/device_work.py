@@ -134,8 +134,8 @@ def _ops_by_external_id(trace: Trace, rows: Int32s) -> Int32s:
 def _ops_by_flow(trace: Trace, rows: Int32s) -> Int32s:
     """The operators from which an arrow ends on the stream at the time at which each piece of work begins (Ascend)."""
     starts, ends = joined_flows(trace, (_FLOW_TO_NPU,))
-    track, time = (np.append(column[ends], column[rows]) for column in (trace.track, trace.start))
-    codes = group(track, time)[0].astype(np.int64)
+    events = np.append(ends, rows.astype(np.int64))
+    codes = group(trace.track[events], trace.start[events])[0].astype(np.int64)
     arrow = match_first(codes[len(ends) :], codes[: len(ends)])
     return np.where(arrow >= 0, np.append(op_at(trace, starts), np.int32(-1))[arrow], np.int32(-1))
 
