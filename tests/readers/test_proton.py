@@ -23,7 +23,7 @@ msgpack = pytest.importorskip("msgpack", reason="the extra proton is not install
 RECORDED = Path(__file__).with_name("proton")
 
 
-def frame(name: str, *children: dict[str, Any], **metrics: object) -> dict[str, Any]:
+def frame(name: str, *children: dict[str, Any] | None, **metrics: object) -> dict[str, Any]:
     return {"frame": {"name": name, "type": "function"}, "metrics": metrics, "children": [*children]}
 
 
