@@ -184,7 +184,7 @@ def read_rows(file: HistoryFile, since: int = 0) -> HistoryRows:
         with open(file.path, "rb") as stream:
             while True:
                 stream.seek(at)
-                content = stream.read(_PIECE)
+                content = stream.read(min(_PIECE, max(os.fstat(stream.fileno()).st_size - at, 0)))
                 blocks = gather(
                     np.frombuffer(content, np.uint8), layout.MAGIC, layout.STEPS_BLOCK, size, layout.MAX_BODY
                 )
