@@ -133,8 +133,9 @@ def _dump(machine: Machine, rank: int, form: Form, when: int, off: int) -> dict[
         if call.created > when:
             break
         group = machine.groups[call.group]
-        members = machine.views.get((rank, call.group), group.ranks)
-        config.setdefault(group.name, {"name": group.name, "desc": group.desc, "ranks": str([*members])})
+        if group.name not in config:
+            members = machine.views.get((rank, call.group), group.ranks)
+            config[group.name] = {"name": group.name, "desc": group.desc, "ranks": str([*members])}
         operations[call.group] = operations.get(call.group, 0) + 1
         sequences[call.group, call.op.is_p2p] = call.seq
         numbers = (sequences.get((call.group, False), 0), sequences.get((call.group, True), 0), operations[call.group])

@@ -66,6 +66,12 @@ def test_a_rank_that_others_have_passed_was_asked_earlier() -> None:
     assert (verdict.cause, verdict.ranks) == ("missing rank", (1,))
 
 
+def test_a_rank_that_was_asked_earlier_is_not_where_a_link_is_broken() -> None:
+    texts = {0: "w:all_reduce w:barrier?", 1: "w:all_reduce! w:barrier?", 2: "w:all_reduce? w:barrier?"}
+    verdict = first(*job(texts, {"w": (0, 1, 2)}, hosts={2: {"written": 1}}))
+    assert (verdict.cause, verdict.ranks) == ("device or network", (1,))
+
+
 def test_who_waits_for_a_rank_without_records_has_left_a_call_out() -> None:
     """Rank 1 waits for rank 0, and that for rank 9: whether it would come is unknown, but rank 0 is one call short."""
     past = 3 * "w:barrier a:all_to_all w:all_reduce a:all_to_all w:all_gather "

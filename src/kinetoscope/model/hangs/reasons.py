@@ -56,7 +56,8 @@ def _of_meeting(job: HangEvidence, node: Node) -> Reason:
     """All have come to a collective, with the same, and it does not end."""
     there = job.there(node)
     states = {rank: rows[-1]["state"] for rank, rows in there.items()}
-    open_ = tuple(sorted(rank for rank, state in states.items() if state != "completed"))
+    every = sorted(rank for rank, state in states.items() if state != "completed")
+    open_ = tuple(rank for rank in every if rank not in job.at.stale) or tuple(every)
     if job.moves:
         return Reason("unknown", "guess", open_, node)
     if not any(job.pace.stands(rank) in (True, None) for rank in there):
