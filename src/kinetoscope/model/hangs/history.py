@@ -73,16 +73,20 @@ class ProgramCalls:
             numbers.setdefault((row["group"], code), len(numbers)) for row, code in zip(rows, codes, strict=True)
         ]
         places = {(row["group"], row["seq"]): place for place, row in enumerate(rows) if not row["is_p2p"]}
-        by_group: dict[str, dict[int, Signature]] = defaultdict(dict)
-        for row, each in zip(rows, signatures, strict=True):
-            if not row["is_p2p"]:
-                of_group = by_group[row["group"]]
-                of_group[row["seq"]] = of_group.get(row["seq"], ()) + each
-        return cls(rows, codes, np.array(numbered, np.int64), places, dict(by_group))
+        return cls(rows, codes, np.array(numbered, np.int64), places, _by_group(rows, signatures))
 
     def in_group(self, group: str) -> dict[int, Signature]:
         """Signatures of the collectives in a group, by number."""
         return self.by_group.get(group, {})
+
+
+def _by_group(rows: Sequence[Mapping[str, Any]], signatures: Sequence[Signature]) -> dict[str, dict[int, Signature]]:
+    """Signatures of collectives by number, by group; those that were coalesced are one."""
+    made: dict[str, dict[int, Signature]] = defaultdict(dict)
+    for row, each in zip(rows, signatures, strict=True):
+        if not row["is_p2p"]:
+            made[row["group"]][row["seq"]] = made[row["group"]].get(row["seq"], ()) + each
+    return dict(made)
 
 
 def shifted(own: Mapping[int, Signature], other: Mapping[int, Signature]) -> tuple[int, int] | None:

@@ -23,22 +23,28 @@ def missed(job: HangEvidence, rank: int) -> dict[str, Any] | None:
     for the rank then.
     """
     own = job.program_of(rank)
-    gaps: list[tuple[int, dict[str, Any], Signature]] = []
+    gaps: list[tuple[int, ProgramCalls, int]] = []
     for each in islice(_others(job, rank), RANKS_COMPARED):
         other = job.program_of(each)
         place = gap(own, other)
         if place == "none":
             return None
         if place != "unknown":
-            gaps.append((place[0], other.rows[place[1]], other.codes[place[1]]))
-    if len(gaps) < 2 or len({(before, code) for before, _, code in gaps}) > 1:
+            gaps.append((place[0], other, place[1]))
+    if len(gaps) < 2 or len({(before, other.codes[at]) for before, other, at in gaps}) > 1:
         return None
-    groups = {group.key for group in job.at.groups if rank in group.ranks}
-    before, row, _ = next((each for each in gaps if each[1]["group"] in groups), gaps[0])
-    own_group = next((key for key in groups if kind_of(key) == kind_of(row["group"])), None)
-    if own_group is None or (not row["is_p2p"] and row["group"] not in groups):
-        return None
-    return row | {"group": own_group, "before": own.rows[before]["order"], "is_alone": True}
+    row = _own_row(job, rank, [other.rows[at] for _, other, at in gaps])
+    return row and row | {"before": own.rows[gaps[0][0]]["order"], "is_alone": True}
+
+
+def _own_row(job: HangEvidence, rank: int, rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The call that others have made, as the rank would make it in its group; None where it has none, or none waits."""
+    keys = {group.key for group in job.at.groups if rank in group.ranks}
+    shared = [row for row in rows if row["group"] in keys]
+    if shared:
+        return shared[0]
+    own = [key for key in keys if kind_of(key) == kind_of(rows[0]["group"])]
+    return rows[0] | {"group": own[0]} if own and rows[0]["is_p2p"] else None
 
 
 def gap(own: ProgramCalls, other: ProgramCalls) -> tuple[int, int] | Literal["none", "unknown"]:
