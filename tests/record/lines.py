@@ -26,7 +26,23 @@ _SKIPPED = "test_lines.py::test_a_window_that_is_asked_for_while_others_are_writ
 
 _HANG = "hangs/test_watching.py"
 
+_LOG = "output/test_device_log.py"
+_HISTORY = "history/test_series.py"
+
 LINES: Final[dict[str, str]] = {
+    # a log of devices
+    "is on this machine": f"{_LOG}::test_a_machine_without_such_a_program_records_all_the_same",
+    "no log of devices": f"{_LOG}::test_a_machine_without_such_a_program_records_all_the_same",
+    "ended with code ": f"{_LOG}::test_a_program_that_fails_leaves_no_log",
+    "it has no line": f"{_LOG}::test_a_program_that_fails_leaves_no_log",
+    "it ended at": f"{_LOG}::test_a_log_has_a_greatest_size",
+    "power and clocks of the devices": (
+        f"{_LOG}::test_the_log_is_written_while_the_program_runs_and_its_writer_ends_with_it"
+    ),
+    "writes into a folder: no URL": f"{_LOG}::test_a_log_lies_in_a_folder",
+    # numbers that are sent
+    "numbers were not sent": f"{_HISTORY}::test_what_cannot_be_sent_is_said_at_the_end",
+    "--to sends the numbers of the history": f"{_HISTORY}::test_numbers_without_a_history_are_refused",
     # hangs
     "stacks and collectives of": f"{_HANG}::test_what_hung_stays_and_so_does_what_was_late",
     "`kinetoscope hang": f"{_HANG}::test_what_hung_stays_and_so_does_what_was_late",

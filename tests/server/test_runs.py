@@ -97,14 +97,17 @@ def test_snapshots_below_a_folder_of_runs_are_runs(tmp_path: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(taken)
     (folder / "memory" / "weights.pkl").write_bytes(pickle.dumps({"weights": [1, 2]}))
-    (folder / "report.sqlite").write_bytes(b"SQLite format 3\0")
     runs, wrong = RunScanner([str(folder)]).scan()
     names = {run.name for run in runs}
     assert names == {"one", "two/a", "two/b", "memory/x", "memory/y", "two/late"}
-    assert [line.partition(": ")[2] for line in wrong] == [
-        "files of Nsight are not read beside these: report.sqlite; open them by name"
-    ]
+    assert not wrong
     assert {run.name for run in RunScanner([str(folder / "memory")]).scan()[0]} >= {"x", "y"}
+
+
+def test_recordings_of_several_tools_are_runs(tmp_path: Path) -> None:
+    folder = touched(tmp_path / "log", "one/rank0.json")
+    (folder / "report.sqlite").write_bytes(b"SQLite format 3\0")
+    assert found(folder) == {"log": 1, "log/one": 1}
 
 
 def test_ids_are_stable_and_fit_for_a_url(tmp_path: Path) -> None:

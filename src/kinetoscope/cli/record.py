@@ -113,7 +113,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _sending(folder: str, places: Sequence[str]) -> Following:
-    """What sends the new rows of the history, of this run alone, while it goes on."""
+    """A thread that sends the new rows of the history, of this run alone, while it goes on."""
     from kinetoscope.integrations.metrics.follow import Following, Rows
     from kinetoscope.model.history.series import MARKS, STEPS
     from kinetoscope.readers.history.history import HistoryFollower
@@ -132,7 +132,7 @@ def _sending(folder: str, places: Sequence[str]) -> Following:
 
 
 def _logged(log: DeviceLogger) -> str:
-    """Where the log of devices is, or why there is none."""
+    """The place of the log of devices, or why there is none."""
     if not log.path.exists():
         return f"no log of devices: {log.problem}"
     early = f", incomplete: {log.problem}" if log.problem else ""

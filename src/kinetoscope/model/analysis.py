@@ -59,11 +59,11 @@ class Analysis:
     """Makes the rows of the result from those of all ranks; its keywords are parameters of the analysis, too."""
 
     shared: Callable[..., Partial] | None = None
-    """What ranks are asked in place of `function`, where several analyses make their rows of the same answers: a job
+    """The question to ranks in place of `function`, where several analyses make their rows of the same answers: a job
     asks for these once, and keeps them. Such analyses declare the same otherwise."""
 
     unread: Callable[[Source, Failure], Partial] | None = None
-    """What is said of a rank that cannot be read, where that matters to the others."""
+    """The reason why a rank cannot be read, where that matters to the others."""
 
     across_ranks: bool = False
     """It compares ranks: faces ask all of them, whichever are selected."""

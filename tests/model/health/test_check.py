@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kinetoscope import operators, trace_info
+from kinetoscope.model.flight_recorder.of_trace import DAMAGED
 from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python
@@ -49,10 +50,10 @@ def test_the_catalogue_has_every_code_that_the_source_makes() -> None:
     source = "".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
     made = set(re.findall(r'Note\(\s*"([A-Z_0-9]+)"', source))
     assert 'Note(f"RECORDER_{key}"' in source
-    assert set(SYMPTOMS) - made == {"RECORDER_ERROR", "RECORDER_WARNING", "RECORDER_INFO"}
+    assert set(SYMPTOMS) - made == {"RECORDER_ERROR", "RECORDER_WARNING", "RECORDER_INFO", DAMAGED}
     rooms = [ROOT / "src/kinetoscope" / room for room in ("model/health", "readers/json", "model/trace")]
     of_health = "".join(file.read_text() for room in rooms for file in room.rglob("*.py"))
-    assert set(re.findall(r'Note\(\s*"([A-Z_0-9]+)"', of_health)) - set(SYMPTOMS) == {"NOT_RECORDED"}
+    assert set(re.findall(r'Note\(\s*"([A-Z_0-9]+)"', of_health)) - set(SYMPTOMS) == {"NOT_RECORDED", "NO_TIMELINE"}
 
 
 def test_the_catalogue_is_made_of_sentences() -> None:

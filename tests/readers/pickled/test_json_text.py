@@ -27,7 +27,11 @@ VALUES = st.recursive(
 def loaded(text: bytes, size: int) -> Any:
     """What Python's own machine makes of the opcodes of a text that nobody else wrote."""
     pieces = [text[place : place + size] for place in range(0, len(text), size)]
-    return pickle.loads(b"".join(JsonOpcodes("drawn", pieces, "a dump")))
+    opcodes = JsonOpcodes("drawn", pieces, "a dump")
+    written = b"".join(opcodes)
+    if opcodes.damage is not None:
+        raise opcodes.damage
+    return pickle.loads(written)
 
 
 @given(VALUES, st.booleans(), st.sampled_from([1, 7, 1 << 20]))

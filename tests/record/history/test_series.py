@@ -248,6 +248,21 @@ def test_numbers_are_sent_while_the_program_runs(tmp_path: Path) -> None:
     assert float(sent['kinetoscope_pause_duration_seconds_count{kind="save",rank="0"}']) == 1
 
 
+def test_what_cannot_be_sent_is_said_at_the_end(tmp_path: Path) -> None:
+    pytest.importorskip("prometheus_client", reason="needs prometheus-client")
+    to = ("--history", "--to", f"prometheus:{tmp_path}/none/a.prom")
+    done = run(kinetoscope("record", "-o", tmp_path / "run", *to, "--", *python(WHOLE, str(tmp_path / "a.pt"))))
+    assert done.returncode == 0
+    assert "numbers were not sent to Prometheus: [Errno 2]" in done.stderr
+    assert len(read_history(tmp_path / "run").steps) == 20
+
+
+def test_numbers_without_a_history_are_refused(tmp_path: Path) -> None:
+    done = run(kinetoscope("record", "-o", tmp_path, "--to", "prometheus:9400", "--", *python("")))
+    assert done.returncode == 2
+    assert "--to sends the numbers of the history: give --history, or --every" in done.stderr
+
+
 def test_nothing_is_compiled_otherwise(tmp_path: Path) -> None:
     alone = run(python(COMPILED))
     done = run(kinetoscope("record", "--history", "-o", tmp_path, "--", *python(COMPILED)))

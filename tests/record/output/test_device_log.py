@@ -72,6 +72,11 @@ def test_the_log_is_written_while_the_program_runs_and_its_writer_ends_with_it(
     assert "power and clocks of the devices are in" in capfd.readouterr().err
 
 
+def test_a_log_lies_in_a_folder(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", "--device-log", "-o", "s3://bucket/run", "--", sys.executable, "-c", "pass"]) == 2
+    assert "--device-log writes into a folder: no URL" in capfd.readouterr().err
+
+
 def test_a_machine_without_such_a_program_records_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

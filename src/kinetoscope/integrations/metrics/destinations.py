@@ -1,4 +1,4 @@
-"""Where numbers can be sent, by words such as `prometheus:9400` or `tensorboard:logs/a`."""
+"""The places that numbers can be sent to, by words such as `prometheus:9400` or `tensorboard:logs/a`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Destination(Protocol):
-    """Where numbers go."""
+    """A place that numbers go to."""
 
     def send(self, what: Sent) -> None:
         """Send what came since the last time."""

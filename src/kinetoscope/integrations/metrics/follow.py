@@ -58,7 +58,7 @@ class Sender:
         self._each(lambda destination: destination.close())
 
     def _with_gaps(self, steps: pl.DataFrame) -> pl.DataFrame:
-        """Of a rank's first row the gap is that to the last row that came before."""
+        """The rows with their gaps; that of a rank's first row is the one to the last row that came before."""
         known = pl.concat([self._last, steps]) if self._last.height else steps
         self._last = known.sort("start").unique(["rank", "attempt"], keep="last", maintain_order=True)
         return with_gaps(known).tail(steps.height)

@@ -1,4 +1,4 @@
-"""What is sent, by one table for all destinations: instruments with units, and what steps and marks give them."""
+"""The numbers that are sent, by one table for all destinations: instruments, and what steps and marks give them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Observation:
 
 
 def observations(steps: pl.DataFrame, marks: pl.DataFrame) -> Iterator[Observation]:
-    """What new rows of `STEPS`, with their `gap`, and of `MARKS` give to the instruments, in their order."""
+    """The values for the instruments from new rows of `STEPS`, with their `gap`, and of `MARKS`, in their order."""
     for row in steps.iter_rows(named=True):
         yield from _of_step(row)
     for row in marks.filter(pl.col("kind").is_in(PAUSES)).iter_rows(named=True):
@@ -108,7 +108,7 @@ class Scalars:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is sent at once.
+    """The numbers that are sent at once.
 
     Attributes:
         observed: of each rank, for instruments.
