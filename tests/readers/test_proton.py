@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,33 +16,11 @@ import kinetoscope
 from kinetoscope.analyses import NAMES, named
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.trace.event_kinds import EventKind
+from tests.readers.proton_trees import TREE, frame, kernel
 
 msgpack = pytest.importorskip("msgpack", reason="the extra proton is not installed")
 
 RECORDED = Path(__file__).with_name("proton")
-
-
-def frame(name: str, *children: dict[str, Any] | None, **metrics: object) -> dict[str, Any]:
-    return {"frame": {"name": name, "type": "function"}, "metrics": metrics, "children": [*children]}
-
-
-def kernel(name: str, calls: int, time: int, device: int = 0, **more: object) -> dict[str, Any]:
-    facts = {"count": calls, "time (ns)": time, "device_id": str(device), "device_type": "CUDA", **more}
-    return frame(name, **facts)
-
-
-TREE = [
-    frame(
-        "ROOT",
-        frame(
-            "step",
-            frame("attention", kernel("mm_kernel", 3, 100_000, flops16=6e9, bytes=3e6), kernel("softmax", 2, 40_001)),
-            kernel("copy_kernel", 1, 7, device=1),
-        ),
-        **{"count": 0, "time (ns)": 0},
-    ),
-    {"CUDA": {"0": {"arch": "90", "num_sms": 132}, "1": {"arch": "90", "num_sms": 132}}},
-]
 
 
 @pytest.fixture(params=["tree.hatchet", "tree.hatchet_msgpack"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import kinetoscope
 from tests.drawn import kernel, launch, op
-from tests.readers.test_proton import TREE
+from tests.readers.proton_trees import TREE
 
 
 def kineto(file: Path) -> None:
