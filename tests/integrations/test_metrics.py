@@ -192,6 +192,7 @@ def test_open_telemetry_gets_otlp(collector: tuple[str, list[Any]]) -> None:
     assert sum(each.as_int for each in metrics["kinetoscope.steps"].sum.data_points) == 2 * STEPS_OF_RUN
 
 
+@pytest.mark.slow
 def test_tensorboard_reads_its_events(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -203,6 +204,7 @@ def test_tensorboard_reads_its_events(tmp_path: Path) -> None:
     assert [each.value for each in scalars_there] == pytest.approx([0.012] * STEPS_OF_RUN)
 
 
+@pytest.mark.slow
 def test_mlflow_reads_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tracking = pytest.importorskip("mlflow.tracking", reason="needs mlflow-skinny")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file://{tmp_path}/runs")

@@ -94,6 +94,7 @@ def test_a_call_in_several_dumps_is_one() -> None:
     assert [len(job.trace(rank)) for rank in (0, 1)] == [7, 6]
 
 
+@pytest.mark.slow
 def test_collectives_of_dumps_answer_as_those_of_traces(tmp_path: Path) -> None:
     """Rank 2 comes 3 ms late to every call; what is transferred takes 2 ms."""
     for rank in range(4):

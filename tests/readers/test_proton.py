@@ -53,6 +53,7 @@ def test_costs_that_kernels_say(tree: Path) -> None:
     assert (row["flop"], row["bytes"], row["precision"], row["floor"]) == (6e9, 3e6, "fp16", 60_000)
 
 
+@pytest.mark.slow
 def test_what_needs_a_timeline_is_empty_and_said(tree: Path) -> None:
     job = kinetoscope.read(tree)
     answered = {"trace_info", "recording_kinds", "operators", "flame", "kernels", "categories", "roofline", "peaks"}
