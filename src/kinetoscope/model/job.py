@@ -156,8 +156,10 @@ class Job:
 
     def _asked(self, questions: Sequence[Question]) -> Sequence[Answer]:
         sources = self.sources
-        if not any(each.of_events for each in questions):
-            sources = tuple(replace(each, options=replace(each.options, events=False)) for each in sources)
+        if not any(each.of_events for each in questions):  # of dumps; a trace is read whole for any question
+            sources = tuple(
+                replace(each, options=replace(each.options, events=False)) if each.is_dump else each for each in sources
+            )
         return self.engine.ask(sources, tuple(questions))
 
     def answer(self, question: Question) -> Result:

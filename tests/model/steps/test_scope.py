@@ -72,7 +72,7 @@ def test_an_annotation_chooses_what_begins_inside_it_on_its_thread(tmp_path: Pat
     inside = view(tmp_path, annotation="forward")
     assert host(inside) == {"forward", "inner forward", "add", "launch 2"}  # also after the inner one is over
     assert work(inside) == {"kernel 2"}
-    assert inside.notes == ("1 of 3 pieces of device work have no recorded launch and are left out.",)
+    assert inside.notes == ("1 of 3 pieces of device work belong to no recorded call and are left out.",)
 
 
 def test_threads_choose_host_events_and_what_was_launched_there(tmp_path: Path) -> None:

@@ -130,12 +130,12 @@ def scope(trace: Trace, select: Selection) -> Scope:
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
     running = np.ones(len(work), np.bool_)
-    call = np.where(work.captured >= 0, work.captured, work.launch)
+    call = work.caller
     if select.steps is not None:
         host &= step_of(chosen.host, trace.start) >= 0
         taken &= step_of_work(trace, work, chosen) >= 0
     for events in _criteria(trace, select, every):
-        # Device work is where it was launched, that of a replay where it was captured.
+        # Device work is where it was launched, that of a replay where it was captured, else where its operator is.
         host &= events
         running &= (call >= 0) & events[call]
     if select.name is not None:
@@ -152,12 +152,12 @@ def scope(trace: Trace, select: Selection) -> Scope:
         notes += notes_of_earlier_work(trace)
     if select.steps == STEADY_STEPS and len(places):
         notes += _steps_left_out(every, places)
-    unlinked = int((work.launch < 0).sum())
+    unlinked = int((call < 0).sum())
     if unlinked and any(each is not None for each in _by_launch(select)):
         notes.append(
             Note(
                 "UNLINKED_LEFT_OUT",
-                f"{unlinked} of {len(work)} pieces of device work have no recorded launch and are left out.",
+                f"{unlinked} of {len(work)} pieces of device work belong to no recorded call and are left out.",
             )
         )
     clip = _time_range(trace, select)
