@@ -118,6 +118,8 @@ def test_damage_costs_the_blocks_that_it_hits(data: st.DataObject, tmp_path_fact
         assert min(at for at, _ in places) < first
         return
     steps = tables.steps["step"].to_list()
+    if not steps and min(at for at, _ in places) < first:  # a head that says it is longer is not there yet
+        return
     assert steps == sorted(set(steps))
     assert set(steps) <= set(range(40))
     assert len(steps) >= 40 - 10 * len(places)
