@@ -21,6 +21,7 @@ from typing import Final
 
 import numpy as np
 
+from benchmarks.asked import run
 from kinetoscope.model.history.series import STEPS
 from kinetoscope.readers.history.history import by_rank
 from kinetoscope.record.session.child_config import RecordPlan
@@ -171,16 +172,5 @@ def reading(ranks: int) -> Iterator[str]:
             yield f"{ranks} ranks, {count} steps, {size / 1e9:.2f} GB, {len(columns)} columns: {said}"
 
 
-def main() -> None:
-    """Run what the command line names, or all."""
-    words = sys.argv[1:]
-    times = next((int(word) for word in words if word.isdecimal()), 0)
-    measures = {"cost": cost, "bytes": stored, "reading": reading}
-    for name in [word for word in words if word in measures] or measures:
-        print(f"-- {name}")
-        for line in measures[name](times or _TIMES[name]):
-            print(line, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run({"cost": cost, "bytes": stored, "reading": reading}, _TIMES)

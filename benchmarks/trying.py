@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.asked import run
 from kinetoscope.compare.trials.tried import Tried
 from kinetoscope.record.session.child_config import RecordPlan, TimingPlan
 from kinetoscope.record.session.launching import environment_of
@@ -109,16 +110,5 @@ def _microseconds(environment: Mapping[str, str] | None) -> float:
     return float(done.stdout)
 
 
-def main() -> None:
-    """Run what the command line names, or all."""
-    words = sys.argv[1:]
-    times = next((int(word) for word in words if word.isdecimal()), 0)
-    measures = {"itself": itself, "faults": faults, "healthy": healthy, "cost": cost}
-    for name in [word for word in words if word in measures] or measures:
-        print(f"-- {name}")
-        for line in measures[name](times or _TIMES[name]):
-            print(line, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run({"itself": itself, "faults": faults, "healthy": healthy, "cost": cost}, _TIMES)

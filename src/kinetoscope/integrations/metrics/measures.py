@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
-from kinetoscope.model.history.over_ranks import PARTS, slowest
+from kinetoscope.model.history.over_ranks import HOST_PARTS, slowest
 
 NS: Final = 1e9
 
@@ -79,7 +79,7 @@ def _of_step(row: Mapping[str, Any]) -> Iterator[Observation]:
     yield Observation(STEP, (row["end"] - row["start"]) / NS, rank, none)
     if row["gap"] is not None:
         yield Observation(GAP, row["gap"] / NS, rank, none)
-    for part in PARTS:
+    for part in HOST_PARTS:
         if row[part] is not None:
             yield Observation(PART, row[part] / NS, rank, {"part": part})
     yield Observation(STEPS, 1, rank, none)
@@ -123,7 +123,7 @@ def scalars(steps: pl.DataFrame) -> Iterator[Scalars]:
     """The numbers of each step in rows of `STEPS`, with their `gap`, of all ranks."""
     for row in slowest(steps).iter_rows(named=True):
         times = {"step": row["duration"], "gap": row["gap"], "rank_difference": row["difference"]}
-        times.update({part: row[part] for part in PARTS})
+        times.update({part: row[part] for part in HOST_PARTS})
         values = {f"kinetoscope/{name}_seconds": each / NS for name, each in times.items() if each is not None}
         for measure, column in _MEMORY:
             if row[column] is not None:

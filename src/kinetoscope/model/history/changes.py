@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from kinetoscope.model.history.rank_series import MEASURED
 from kinetoscope.model.history.run_series import RunSeries
 from kinetoscope.model.history.shifts import Shift, step_interval
 from kinetoscope.model.history.tables import CHANGES
+from kinetoscope.model.trace.text import listed
 
 _STRONG: Final = 1.5
 """Times its limits that the evidence and the size of a sure change are at least."""
@@ -84,18 +85,8 @@ def _certainty(run: RunSeries, shift: Shift, cause: Cause, width: int) -> str:
 def who(run: RunSeries, rows: Bools) -> dict[str, Any]:
     """The columns that say which ranks: the only one, how many, and their numbers."""
     numbers = [run.ranks[row].rank for row in np.flatnonzero(rows).tolist()]
-    text = "all" if len(numbers) == len(run.ranks) > 1 else ", ".join(_ranges(numbers))
+    text = "all" if len(numbers) == len(run.ranks) > 1 else listed(numbers, limit=len(numbers))
     return {"rank": numbers[0] if len(numbers) == 1 else None, "ranks": len(numbers), "who": text}
-
-
-def _ranges(numbers: list[int]) -> Iterator[str]:
-    """`0-2`, `5`."""
-    first = None
-    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
-        first = number if first is None else first
-        if following != number + 1:
-            yield str(first) if first == number else f"{first}-{number}"
-            first = None
 
 
 def _known(value: float) -> float | None:

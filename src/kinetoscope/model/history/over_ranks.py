@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-PARTS: Final = ("data", "forward", "backward", "optimizer")
+HOST_PARTS: Final = ("data", "forward", "backward", "optimizer")
 """Columns of `STEPS` with what a step's time on the host is made of; the rest is in none."""
 
 

@@ -19,8 +19,9 @@ from kinetoscope.algorithms.arrays import Float32s, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, union
 from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.history.noise import cleaned
+from kinetoscope.model.history.over_ranks import HOST_PARTS
 
-PARTS: Final = ("data", "gap", "forward", "backward", "optimizer", "rest")
+PARTS: Final = ("data", "gap", *HOST_PARTS[1:], "rest")
 """Parts that the time of a step on the host is made of: `rest` is what of the step is in no other one."""
 
 MEASURED: Final = (*PARTS, "device")
