@@ -83,6 +83,11 @@ def test_a_step_is_that_of_its_slowest_rank() -> None:
     assert rows["gap"].to_list() == [None, *[8 * MS] * (STEPS_OF_RUN - 1)]
 
 
+def test_between_steps_that_overlap_there_is_no_gap() -> None:
+    longer = steps_of(0).with_columns(end=pl.col("end") + 15 * MS)
+    assert with_gaps(longer)["gap"].to_list() == [None, *[0] * (STEPS_OF_RUN - 1)]
+
+
 def test_rows_that_come_in_pieces_send_the_same_as_at_once() -> None:
     pieces = [(steps_of(0, count=2), marks()), (steps_of(0, first=2, count=3), MARKS.frame([]))]
     at_once, piecewise = Collected(), Collected()

@@ -11,9 +11,12 @@ HOST_PARTS: Final = ("data", "forward", "backward", "optimizer")
 
 
 def with_gaps(steps: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `STEPS` with the time since the step before ended, `gap`, ns; null of the first of a rank's attempt."""
+    """Rows of `STEPS` with the time since the step before ended, `gap`, ns; null of the first of a rank's attempt.
+
+    It is 0 where steps overlap, as calls of several threads do.
+    """
     before = pl.col("end").shift(1).over("rank", "attempt", order_by="start")
-    return steps.with_columns(gap=pl.col("start") - before)
+    return steps.with_columns(gap=(pl.col("start") - before).clip(lower_bound=0))
 
 
 def slowest(steps: pl.DataFrame) -> pl.DataFrame:
