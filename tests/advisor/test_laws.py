@@ -94,10 +94,12 @@ def test_without_steps_there_is_no_time_to_promise_beyond_what_the_thing_takes()
 
 def test_where_workers_set_the_pace_nothing_else_is_sure() -> None:
     waits = Finding("It waits for workers.", Stake(5.0, 30.0), confidence="low", takes=30.0, code="DATA002")
-    others = [Finding("It is slow.", Stake(40.0, 90.0), takes=900.0, code=code) for code in ("HOST004", "DATA003")]
+    others = [
+        Finding("It is slow.", Stake(40.0, 90.0), takes=900.0, code=code) for code in ("HOST004", "DATA003", "DATA005")
+    ]
     step = StepTime(float(STEP))
     lows = {each.code: each.stake.low for each in rank_findings([*others, waits], step)}
-    assert lows == {"DATA002": 0.0, "HOST004": 0.0, "DATA003": 40.0}
+    assert lows == {"DATA002": 0.0, "HOST004": 0.0, "DATA003": 40.0, "DATA005": 0.0}
     hidden = replace(waits, stake=Stake(0.0, 30.0))
     assert {each.code: each.stake.low for each in rank_findings([*others, hidden], step)}["HOST004"] == 40.0
 

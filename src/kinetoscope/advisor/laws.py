@@ -21,8 +21,8 @@ _MOSTLY_COUNTED: Final = 0.5
 _WORKERS: Final = "DATA002"
 """The rule that says that the training waits for the loader's workers."""
 
-_OF_LOADER: Final = "DATA"
-"""How the codes begin of rules about how batches are made."""
+_OF_BATCHES: Final = frozenset({"DATA001", _WORKERS, "DATA003", "DATA004"})
+"""The rules about how batches are made; copies of them come later."""
 
 _PACED: Final = "The loader's workers set the pace (DATA002), so a step may wait for them instead."
 
@@ -80,7 +80,7 @@ def paced(findings: Sequence[Finding]) -> list[Finding]:
         return list(findings)
     return [
         each
-        if each.code.startswith(_OF_LOADER) or each.stake.low <= 0
+        if each.code in _OF_BATCHES or each.stake.low <= 0
         else replace(each, stake=Stake(0.0, each.stake.high), why=join((each.why, _PACED)))
         for each in findings
     ]
