@@ -19,7 +19,7 @@ from kinetoscope.readers.history.history import HistoryFollower, by_rank, read_h
 from kinetoscope.record.history import layout
 from tests.history import written
 
-MARK: layout.Mark = ("save", None, 3, written.START + 5, written.START + 9)
+MARK: layout.Mark = ("save", None, 3, written.START + 5, written.START + 9, None)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class HistoryRows:
 
     Attributes:
         records: of its steps, in order, with the fields of its head.
-        marks: kind, detail, step, start, end.
+        marks: kind, detail, step, start, end, reason.
         until: the bytes of the file that are read: where to go on.
         damaged: bytes that were passed over.
     """
@@ -219,10 +219,11 @@ def _marks(block: tuple[int, int, bytes] | None) -> Iterator[Mark]:
 
 def _mark(value: Any) -> Mark | None:
     try:
-        kind, detail, step, start, end = value
+        kind, detail, step, start, end, *more = value
+        reason = more[0] if more else None
         numbers = _integer(step), _integer(start, _MAX_TIME), _integer(end, _MAX_TIME)
     except (ValueError, TypeError):
         return None
-    if kind not in layout.KINDS or not isinstance(detail, str | None):
+    if kind not in layout.KINDS or not isinstance(detail, str | None) or not isinstance(reason, str | None):
         return None
-    return (kind, detail and detail[:_MAX_DETAIL], *numbers)
+    return (kind, detail and detail[:_MAX_DETAIL], *numbers, reason and reason[:_MAX_DETAIL])
