@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.history.wishes import WindowWish
+from kinetoscope.record.output.dropped_windows import leave_to_drop
 
 SLOW_STEP_RATIO: Final = 1.5
 """A step this many times longer than the median is slow."""
@@ -44,6 +45,9 @@ LEAD_S: Final = 3.0
 
 AT_INTERVALS: Final = "every"
 SLOW_STEP: Final = "slow step"
+
+_MAX_LEFT: Final = 4
+"""Windows that wait to be removed by somebody else, of a process."""
 
 _MAX_DROP_NOTES: Final = 100
 """Windows that were dropped of which other ranks still find a note."""
@@ -240,8 +244,11 @@ class KeptWindows:
     The leader's choice holds for all ranks.
     """
 
-    def __init__(self, control: Path, keep: int, *, leads: bool) -> None:
+    def __init__(self, control: Path, keep: int, *, leads: bool, name: str = "") -> None:
+        """`name`: of the process, where `kinetoscope record` summarises what is to be removed; else ""."""
         self._dropped, self._keep, self._leads = control / "dropped", keep, leads
+        self._control, self._name = control, name
+        self._left: deque[tuple[Path, KeptWindow]] = deque()
         self._kept: dict[int, KeptWindow] = {}
         self._drop_notes: deque[Path] = deque()
 
@@ -276,7 +283,17 @@ class KeptWindows:
                 self._drop_notes.popleft().unlink()
 
     def _remove(self, number: int) -> None:
-        remove_files(self._kept.pop(number).files)
+        window = self._kept.pop(number)
+        if not self._name:
+            remove_files(window.files)
+            return
+        with contextlib.suppress(OSError):
+            note = leave_to_drop(self._control, f"{self._name}.{number}", window.files)
+            self._left.append((note, window))
+        while len(self._left) > _MAX_LEFT:
+            note, window = self._left.popleft()
+            if note.exists():  # nobody has looked for long
+                remove_files((*window.files, str(note)))
 
 
 def remove_files(files: Iterable[str]) -> None:

@@ -350,7 +350,8 @@ class _Job:
         self._recorded: list[int] = []
         if self._always is not None and series is not None:
             self._watch_changes(self._always, series)
-        self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0)
+        name = self.process.name if plan.history else ""
+        self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0, name=name)
         self.watch = RequestWatch(
             self.process, run=plan.dir, control=self._control, clock=lambda: (self._ended, self._seconds)
         )

@@ -30,6 +30,11 @@ FOLDER: Final = "history"
 
 ENDING: Final = ".history"
 
+WINDOWS_FOLDER: Final = "windows"
+"""The folder, in this one, of what is left of windows whose traces were deleted."""
+
+WINDOW_ENDING: Final = ".window.json"
+
 MAGIC: Final = b"\x93KH\n"
 HEAD_BLOCK, STEPS_BLOCK, MARKS_BLOCK = 1, 2, 3
 HEAD_BYTES: Final = 16
