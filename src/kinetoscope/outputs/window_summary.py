@@ -3,11 +3,12 @@
 The file is a baseline of `kinetoscope gate` (step time, memory, operators and kernels), which `--baseline` takes, with
 what `kinetoscope summary` shows as one more field: parts of the step, findings, what is odd.
 
-    python -m kinetoscope.outputs.window_summary TRACE FILE      as `kinetoscope record` runs it beside the job
+    python -m kinetoscope.outputs.window_summary low TRACE FILE TRACE FILE    as `kinetoscope record` runs it
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from typing import Final
 
 from kinetoscope.compare.gate.baseline import dump, load
 from kinetoscope.compare.statistics.numbers import numbers
+from kinetoscope.errors import InputError
 from kinetoscope.outputs.summary import summary
 from kinetoscope.pages.blocks import to_plain
 from kinetoscope.readers.history.windows import ENDING
@@ -51,5 +53,7 @@ def window_numbers(path: str | Path) -> Mapping[str, float]:
 
 
 if __name__ == "__main__":
-    os.nice(_NICENESS if len(sys.argv) > 3 else 0)
-    write_window_summary(*sys.argv[1:3])
+    os.nice(_NICENESS if sys.argv[1] else 0)
+    for source, target in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
+        with contextlib.suppress(InputError):  # of the others there is something to be said
+            write_window_summary(source, target)

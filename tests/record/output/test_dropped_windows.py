@@ -26,9 +26,9 @@ def test_files_of_the_run_are_deleted_and_no_others(tmp_path: Path) -> None:
 
 def test_where_nobody_deletes_them_the_job_does(tmp_path: Path) -> None:
     kept = KeptWindows(tmp_path / "control", 1, leads=True, name="0.1")
-    for number in range(12):
+    for number in range(20):
         file = tmp_path / f"{number}"
         file.write_text("")
         kept.add(KeptWindow(number, 1.0, (str(file),)))
-    assert sorted(int(each.name) for each in tmp_path.iterdir() if each.is_file()) == [7, 8, 9, 10, 11]
-    assert len(list((tmp_path / "control" / DROP).iterdir())) == 4
+    assert sorted(int(each.name) for each in tmp_path.iterdir() if each.is_file()) == list(range(11, 20))
+    assert len(list((tmp_path / "control" / DROP).iterdir())) == 8

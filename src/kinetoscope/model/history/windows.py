@@ -8,7 +8,7 @@ which is the innermost.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -20,7 +20,7 @@ WINDOWS: Final = Schema(
     Column("step", pl.Int64, "Number of the first step that it recorded."),
     Column("file", pl.String, "Name of its trace."),
     Column("reason", pl.String, "Why it was opened."),
-    Column("change", pl.Int64, "Number of the change that it is the first to show; null where it shows none."),
+    Column("change", pl.Int64, "Number of the change that it shows, as the first whose numbers are known; else null."),
     Column("spike", pl.Int64, "Number of the spikes of which it recorded one; null where it recorded none."),
     Column("before_file", pl.String, "The trace of the last window before the change; null where there is none."),
     Column("shows", pl.String, "Operator or kernel whose time differs most from that window; null where none does."),
@@ -31,6 +31,9 @@ WINDOWS: Final = Schema(
 
 WindowNumbers = Callable[[str], Mapping[str, float] | None]
 """What gives the mean of each metric in a step of a window, ns, by `op:NAME` and `kernel:NAME`; None where unknown."""
+
+_TRIED: Final = 4
+"""Windows on each side of a change of which numbers are asked for, at most: some are gone."""
 
 _PREFIXES: Final = ("op:", "kernel:")
 
@@ -57,7 +60,7 @@ def windows_of(
         changes: of CHANGES.
         spikes: of SPIKES.
         events: of `spike_events`: step, cause, part.
-        numbers: of a window, by the name of its file; asked for two windows of a change.
+        numbers: of a window, by the name of its file.
         steps: how many a window records.
     """
     windows = marks.filter(kind="window").sort("step", "rank")
@@ -72,12 +75,13 @@ def windows_of(
         for each in windows.iter_rows(named=True)
     ]
     for change in changes.iter_rows(named=True):
-        before, after = _around(rows, change)
+        earlier, later = _around(rows, change)
+        (before, old), (after, new) = _known(earlier, numbers), _known(later, numbers)
         if after is not None and after.get("change") is None:
             after["change"] = change["number"]
             if before is not None:
                 after["before_file"] = before["file"]
-                after |= _difference(change, numbers(before["file"] or ""), numbers(after["file"] or ""))
+                after |= _difference(change, old, new)
     return WINDOWS.frame([dict.fromkeys(WINDOWS.names) | row for row in rows])
 
 
@@ -96,18 +100,27 @@ def _spike(first: int, until: int, spikes: pl.DataFrame, events: pl.DataFrame) -
 
 
 def _around(
-    rows: list[dict[str, Any]], change: Mapping[str, Any]
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """The last window before a change, and the first one after it, of a rank that has it."""
+    rows: Sequence[dict[str, Any]], change: Mapping[str, Any]
+) -> tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]:
+    """The windows before a change, the last one first, and those after it, of a rank that has it."""
     first = re.match(r"\d+", change["who"] or "")
     ranks = [change["rank"], int(first[0]) if first else None, *sorted({row["rank"] for row in rows})]
     rank = next((each for each in ranks if each is not None and any(row["rank"] == each for row in rows)), None)
     own = [row for row in rows if row["rank"] == rank]
-    before = [row for row in own if row["step"] < change["step_low"]]
     after = [row for row in own if change["step"] <= row["step"] <= change["until"]]
-    if change["kind"] != "shift":
-        before, after = after[:1], after[-1:] if len(after) > 1 else []
-    return before[-1] if before else None, after[0] if after else None
+    if change["kind"] != "shift":  # it has no place: its beginning and its end are compared
+        return after[:1], after[:0:-1]
+    return [row for row in reversed(own) if row["step"] < change["step_low"]], after
+
+
+def _known(
+    rows: Sequence[dict[str, Any]], numbers: WindowNumbers
+) -> tuple[dict[str, Any] | None, Mapping[str, float] | None]:
+    """The first window of which numbers are known, with these; else the first one."""
+    for row in rows[:_TRIED]:
+        if values := numbers(row["file"] or ""):
+            return row, values
+    return (rows[0] if rows else None), None
 
 
 def _difference(

@@ -46,7 +46,7 @@ LEAD_S: Final = 3.0
 AT_INTERVALS: Final = "every"
 SLOW_STEP: Final = "slow step"
 
-_MAX_LEFT: Final = 4
+_MAX_LEFT: Final = 8
 """Windows that wait to be removed by somebody else, of a process."""
 
 _MAX_DROP_NOTES: Final = 100

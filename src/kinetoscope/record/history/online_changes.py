@@ -152,6 +152,7 @@ class OnlineDetector:
         cause = f"change {part} {'longer' if share > 0 else 'less'}"
         self._lasting, self._since, self._slow = (change, since, cause), [], float("inf")
         self._times.clear()
+        self._usual = deque(usual[-count:], self._usual.maxlen)
         if not self._limits.allows(cause, step, _WINDOWS_OF_CHANGE):
             self._lasting = None
             return None

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +32,8 @@ _SUMMARY_S: Final = 300.0
 _END_S: Final = 30.0
 """Seconds that all that are left may take once it has ended."""
 
-_MOST_WAITING: Final = 16
-"""Windows that wait; of more no summaries are made."""
+_MOST_AT_ONCE: Final = 16
+"""Traces that wait of which summaries are made."""
 
 
 def leave_to_drop(control: Path, name: str, files: Iterable[str]) -> Path:
@@ -52,6 +52,7 @@ class DroppedWindows:
 
     def __init__(self, plan: RecordPlan) -> None:
         self._run, self._control = Path(plan.dir), Path(plan.control)
+        self._host = socket.gethostname()
         self._ends = threading.Event()
         self._until = 0.0
         self._thread = threading.Thread(target=self._work, name="kinetoscope-windows", daemon=True)
@@ -71,17 +72,14 @@ class DroppedWindows:
 
     def _look(self) -> None:
         notes = mailbox.read_all(self._control / DROP)
-        here = {name: note for name, note in notes.items() if note.get("host") == socket.gethostname()}
-        for name, note in here.items():
-            files = list(self._files(note))
-            trace = next((each for each in files if each.name.endswith(_TRACE)), None)
-            if trace is not None and len(here) <= _MOST_WAITING:
-                self._summarise(trace)
-            for each in files:
+        here = {name: list(self._files(note)) for name, note in notes.items() if note.get("host") == self._host}
+        traces = [each for files in here.values() for each in files if each.name.endswith(_TRACE)]
+        if traces:
+            self._summarise(traces[:_MOST_AT_ONCE])
+        for name, files in here.items():
+            for each in (*files, self._control / DROP / name):
                 with contextlib.suppress(OSError):
                     each.unlink()
-            with contextlib.suppress(OSError):
-                (self._control / DROP / name).unlink()
 
     def _files(self, note: dict[str, Any]) -> Iterator[Path]:
         """Those that are in the folder of the run."""
@@ -90,11 +88,12 @@ class DroppedWindows:
             if isinstance(each, str) and Path(each).resolve().is_relative_to(self._run.resolve()):
                 yield Path(each)
 
-    def _summarise(self, trace: Path) -> None:
-        name = trace.name.removesuffix(_TRACE) + layout.WINDOW_ENDING
-        target = self._run / layout.FOLDER / layout.WINDOWS_FOLDER / name
-        goes_on = [] if self._ends.is_set() else ["low"]
-        command = [sys.executable, "-m", "kinetoscope.outputs.window_summary", str(trace), str(target), *goes_on]
+    def _summarise(self, traces: Sequence[Path]) -> None:
+        """Have one process do so, as most of its time is its start."""
+        folder = self._run / layout.FOLDER / layout.WINDOWS_FOLDER
+        command = [sys.executable, "-m", "kinetoscope.outputs.window_summary", "" if self._ends.is_set() else "low"]
+        for each in traces:
+            command += [str(each), str(folder / (each.name.removesuffix(_TRACE) + layout.WINDOW_ENDING))]
         until = time.monotonic() + _SUMMARY_S
         with contextlib.suppress(OSError):
             process = subprocess.Popen(
