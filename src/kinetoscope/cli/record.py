@@ -199,7 +199,7 @@ def _parser() -> Parser:
         type=typed(count),
         default=5,
         metavar="M",
-        help="with --every, keep the newest and the slowest M windows (5)",
+        help="with --every, keep the newest, the slowest and those of changes, M each (5)",
     )
     when.add_argument(
         "--history",
