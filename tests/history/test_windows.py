@@ -11,7 +11,8 @@ from kinetoscope.model.history.history import History, history
 from kinetoscope.model.history.series import MARKS
 from kinetoscope.model.history.spikes import spike_events
 from kinetoscope.model.history.windows import WINDOWS, windows_of
-from kinetoscope.readers.history.windows import ENDING, window_files
+from kinetoscope.readers.history.files import window_files
+from kinetoscope.record.history.layout import WINDOW_ENDING
 from tests.history.drawn import Noise, Planted, Run, draw
 
 QUIET = Noise(0.01, 0.3, outliers=0)
@@ -65,7 +66,7 @@ def test_a_window_with_a_spike() -> None:
 
 def test_what_is_left_of_a_window_stands_for_its_trace(tmp_path: Path) -> None:
     (tmp_path / "history" / "windows").mkdir(parents=True)
-    left = tmp_path / "history" / "windows" / f"one{ENDING}"
+    left = tmp_path / "history" / "windows" / f"one{WINDOW_ENDING}"
     for path in (left, tmp_path / "two.pt.trace.json.gz"):
         path.write_text("")
     assert window_files(tmp_path) == {

@@ -1,4 +1,4 @@
-"""What is left of a window of a run when its trace is deleted: its numbers and its summary, in some kilobytes.
+"""The rest of a window of a run whose trace is deleted: its numbers and its summary, in some kilobytes.
 
 The file is a baseline of `kinetoscope gate` (step time, memory, operators and kernels), which `--baseline` takes, with
 what `kinetoscope summary` shows as one more field: parts of the step, findings, what is odd.
@@ -21,7 +21,7 @@ from kinetoscope.compare.statistics.numbers import numbers
 from kinetoscope.errors import InputError
 from kinetoscope.outputs.summary import summary
 from kinetoscope.pages.blocks import to_plain
-from kinetoscope.readers.history.windows import ENDING
+from kinetoscope.readers.history.files import WINDOW_ENDING
 from kinetoscope.reading import read
 from kinetoscope.views.exports.target import written
 
@@ -48,7 +48,7 @@ def window_numbers(path: str | Path) -> Mapping[str, float]:
     Raises:
         InputError: it cannot be read, or has no step.
     """
-    run = load(path)[0] if str(path).endswith(ENDING) else numbers(str(path))
+    run = load(path)[0] if str(path).endswith(WINDOW_ENDING) else numbers(str(path))
     return {name: series.mean for name, series in run.series.items()}
 
 

@@ -33,7 +33,7 @@ def test_a_note_of_something_else_is_no_wish() -> None:
 def test_the_first_rank_asks_once_for_what_all_have_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kinetoscope.record.always_on.wanted_windows._SETTLING_S", 0.0)
     planted = (Planted("shift", 1000, (2,), "data", 0.4),)
-    drawn = draw(Run("rank", 1300, 3, noise=Noise(0.02, 0.5, outliers=0), planted=planted), 1)
+    drawn = draw(Run("rank", 1100, 3, noise=Noise(0.02, 0.5, outliers=0), planted=planted), 1)
     asked: list[WindowWish] = []
     for rank in (1, 2, 0):
         wanted = WantedWindows(RankProcess(rank, 3, 10 + rank, "h"), tmp_path, asked.append)

@@ -11,8 +11,9 @@ from kinetoscope.model.history.history import history
 from kinetoscope.model.history.spikes import spike_events
 from kinetoscope.model.history.windows import windows_of
 from kinetoscope.outputs.window_summary import window_numbers
+from kinetoscope.readers.history.files import window_files
 from kinetoscope.readers.history.history import read_history
-from kinetoscope.readers.history.windows import ENDING, window_files
+from kinetoscope.record.history.layout import WINDOW_ENDING
 from tests.record.processes import run
 from tests.record.programs import kinetoscope, python, sidecars
 
@@ -52,7 +53,7 @@ def test_the_window_of_a_change_is_opened_soon_and_says_why(tmp_path: Path) -> N
     assert all(reasons[row["step"]] == row["reason"] for row in windows.rows(named=True) if row["step"] in reasons)
 
     files = window_files(tmp_path)
-    left = [each for each in files.values() if each.name.endswith(ENDING)]
+    left = [each for each in files.values() if each.name.endswith(WINDOW_ENDING)]
     assert len(left) + len(reasons) == len(windows)
     assert left
     for each in left:

@@ -1,4 +1,4 @@
-"""Which window of a run shows which change, and what is different in it: the operator or kernel that a sentence names.
+"""Windows of a run that show its changes, and what is different in them: the operator or kernel that a sentence names.
 
 Compared are the last window before a change and the first one after it, of a rank that has it. Numbers of a window are
 sums over a step, in which a call counts with what it calls: of those that grew by about as much the smallest is named,
@@ -30,14 +30,14 @@ WINDOWS: Final = Schema(
 """The windows of a run, by step and rank."""
 
 WindowNumbers = Callable[[str], Mapping[str, float] | None]
-"""What gives the mean of each metric in a step of a window, ns, by `op:NAME` and `kernel:NAME`; None where unknown."""
+"""A function that gives the mean of each metric in a step of a window, ns, by `op:NAME` and `kernel:NAME`, if known."""
 
 _TRIED: Final = 4
 """Windows on each side of a change of which numbers are asked for, at most: some are gone."""
 
 _PREFIXES: Final = ("op:", "kernel:")
 
-_SHOWN_SHARE: Final = 0.25
+_SHOWN_SHARE_OF_CHANGE: Final = 0.25
 """Share of a change by which something differs that explains it."""
 
 _INNERMOST_SHARE: Final = 0.8
@@ -126,7 +126,7 @@ def _known(
 def _difference(
     change: Mapping[str, Any], before: Mapping[str, float] | None, after: Mapping[str, float] | None
 ) -> dict[str, Any]:
-    """What differs most in the direction of a change."""
+    """The operator or kernel that differs most in the direction of a change."""
     if not before or not after or change["before"] is None:
         return {}
     size = change["after"] - change["before"]
@@ -136,7 +136,7 @@ def _difference(
         if name.startswith(_PREFIXES) and size
     }
     most = max(grown.values(), default=0.0)
-    if most < _SHOWN_SHARE:
+    if most < _SHOWN_SHARE_OF_CHANGE:
         return {}
     name = min(
         (each for each, share in grown.items() if share >= _INNERMOST_SHARE * most),

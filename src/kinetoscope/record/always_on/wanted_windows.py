@@ -32,7 +32,7 @@ _NAMED_RANKS: Final = 4
 
 
 class WantedWindows:
-    """What this process wants recorded.
+    """The windows that this process wants.
 
     Args:
         process: this one.

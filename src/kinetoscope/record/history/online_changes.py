@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Final
 
@@ -25,11 +25,11 @@ BLOCK: Final = 10
 SLOW_STEP_RATIO: Final = 1.5
 """Times the level that a slow step takes."""
 
-_AGAIN_AFTER: Final = 20
+_BLOCKS_UNTIL_AGAIN: Final = 20
 """Blocks after a change after which a window shows whether it lasts."""
 
 _WINDOWS_OF_CHANGE: Final = 3
-_SPREADS: Final = 6.0
+_SPIKE_SPREADS: Final = 6.0
 _USUAL_TIMES: Final = 1.5
 """Times what a twentieth of the steps are above the level that a slow one is above it."""
 
@@ -39,7 +39,7 @@ _PARTS: Final = ("data", "gap", "forward", "optimizer", "backward")
 """Parts in the order in which ranks wait less for each other in them."""
 
 _MIN_PERIOD: Final = 20
-_AFTER: Final = {"evaluation": "an evaluation", "compile": "a compilation"}
+_STEPS_AFTER: Final = {"evaluation": "an evaluation", "compile": "a compilation"}
 """Kinds of marks after which steps may differ."""
 
 _WORDS: Final = {"save": "a save", "collection": "garbage collection", "": "nothing says why"}
@@ -57,7 +57,7 @@ class _Block:
 
 
 class OnlineDetector:
-    """What is to be seen in the rows of a process, as they come.
+    """A look at the rows of a process, as they come.
 
     Attributes:
         recorded: numbers of steps from which on windows, or the writing of their traces, are under way, and from which
@@ -78,14 +78,14 @@ class OnlineDetector:
         self._marks: deque[tuple[str, int, int]] = deque(maxlen=64)
         self._places: dict[str, deque[int]] = {}
         self._limits = CauseLimits()
-        self._lasting: tuple[LevelChange, int, str] | None = None
+        self._lasting: tuple[LevelChange, int, WindowWish] | None = None
         self._since: list[float] = []
 
     def see(self, rows: Iterable[tuple[Any, ...]], marks: Iterable[Mark]) -> list[WindowWish]:
         """The windows that are wanted after these rows, as `layout.FIELDS` has them, and marks."""
         wishes: list[WindowWish | None] = []
         for mark in marks:
-            if mark[0] in _AFTER and self._level.value:
+            if mark[0] in _STEPS_AFTER and self._level.value:
                 wishes.append(self._after(mark[0], mark[2]))
             if mark[0] != "window":
                 self._marks.append((mark[0], mark[3], mark[4]))
@@ -150,27 +150,28 @@ class OnlineDetector:
             place = _PARTS.index(part)
             said += f": {part} {_ms(before[place])} → {_ms(after[place])} ms"
         cause = f"change {part} {'longer' if share > 0 else 'less'}"
-        self._lasting, self._since, self._slow = (change, since, cause), [], float("inf")
+        wish = WindowWish(cause, said, part=part, size=size, took=change.after / 1e9)
+        self._lasting, self._since, self._slow = (change, since, wish), [], float("inf")
         self._times.clear()
         self._usual = deque(usual[-count:], self._usual.maxlen)
         if not self._limits.allows(cause, step, _WINDOWS_OF_CHANGE):
             self._lasting = None
             return None
-        return WindowWish(cause, said, part=part, size=size, took=change.after / 1e9)
+        return wish
 
     def _lasts(self, time: float, step: int) -> WindowWish | None:
         """One more block after a change: a while later one more window is wanted, if it lasts."""
         assert self._lasting is not None
         self._since.append(time)
-        if len(self._since) < _AGAIN_AFTER:
+        if len(self._since) < _BLOCKS_UNTIL_AGAIN:
             return None
-        (change, since, cause), self._lasting = self._lasting, None
+        (change, since, wish), self._lasting = self._lasting, None
         size, now = change.after - change.before, median(self._since) - change.before
-        if now / size < 0.5 or not self._limits.allows(cause, step, _WINDOWS_OF_CHANGE):
+        if now / size < 0.5 or not self._limits.allows(wish.cause, step, _WINDOWS_OF_CHANGE):
             return None
         share = now / change.before
         said = f"steps still take {abs(share):.0%} {'longer' if share > 0 else 'less'} than before step {since:,}"
-        return WindowWish(cause, said, size=now, took=time / 1e9)
+        return replace(wish, reason=said, size=now, took=time / 1e9)
 
     def _slow_from(self) -> float:
         """The time from which on a step is slow."""
@@ -178,7 +179,7 @@ class OnlineDetector:
         middle = times[len(times) // 2]
         spread = 1.4826 * median(abs(each - middle) for each in times)
         usual = times[int(0.95 * (len(times) - 1))] - middle
-        return max(SLOW_STEP_RATIO * middle, middle + _SPREADS * spread, middle + _USUAL_TIMES * usual)
+        return max(SLOW_STEP_RATIO * middle, middle + _SPIKE_SPREADS * spread, middle + _USUAL_TIMES * usual)
 
     def _spike(self, step: int, before: int, time: float, parts: tuple[float, ...]) -> WindowWish | None:
         """A step that took long."""
@@ -192,7 +193,7 @@ class OnlineDetector:
             ),
             "",
         )
-        if what in _AFTER:
+        if what in _STEPS_AFTER:
             return None  # the steps after it are looked at anyway
         usual = [_middle(each) for each in zip(*self._usual, strict=True)]
         what = what or _largest([now - old for old, now in zip(usual, parts, strict=True)], excess)
@@ -203,8 +204,12 @@ class OnlineDetector:
 
     def _after(self, kind: str, step: int) -> WindowWish | None:
         """The first steps after something."""
-        again = f"the first steps after {_AFTER[kind]}, which comes each {{period}} steps, before step {{step}} next"
-        return self._recurs(WindowWish(f"after {kind}", f"the first steps after {_AFTER[kind]}"), step, again, ahead=0)
+        again = (
+            f"the first steps after {_STEPS_AFTER[kind]}, which comes each {{period}} steps, before step {{step}} next"
+        )
+        return self._recurs(
+            WindowWish(f"after {kind}", f"the first steps after {_STEPS_AFTER[kind]}"), step, again, ahead=0
+        )
 
     def _recurs(self, now: WindowWish, step: int, again: str, *, ahead: int) -> WindowWish | None:
         """The wish after the first time; when it is known at what distance it comes, one for the next time."""

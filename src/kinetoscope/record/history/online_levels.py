@@ -30,7 +30,7 @@ MIN_EFFECT: Final = 0.08
 _UNSURE_BLOCKS: Final = 50
 """Blocks of a level of which a change has to be twice as large."""
 
-_SPREADS: Final = 6.0
+_MEAN_SPREADS: Final = 6.0
 _BLOCK_SPREADS: Final = 4.0
 """Deviations of means, and of single blocks, by which a change is off at least: medians of two kinds of steps jump."""
 
@@ -95,7 +95,7 @@ class OnlineLevel:
         means = [sum(each) / RECENT_BLOCKS for each in zip(known, known[1:], known[2:], strict=False)]
         self.value = level = median(known)
         self._spread = max(_deviation(means, level), _LEAST_SPREAD * level)
-        self._least = max(_SPREADS * self._spread, _BLOCK_SPREADS * _deviation(known, level))
+        self._least = max(_MEAN_SPREADS * self._spread, _BLOCK_SPREADS * _deviation(known, level))
         self._highest, self._lowest = max(means), min(means)
         if not self._anchor and len(known) >= _ANCHOR_BLOCKS:
             self._anchor = level

@@ -1,4 +1,4 @@
-"""What windows of a run that goes on are to show, and how often the same."""
+"""Windows that a run wants while it goes on, and how often for the same cause."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _SUMMARY_S: Final = 300.0
 _END_S: Final = 30.0
 """Seconds that all that are left may take once it has ended."""
 
-_MOST_AT_ONCE: Final = 16
+_MAX_TRACES: Final = 16
 """Traces that wait of which summaries are made."""
 
 
@@ -75,14 +75,14 @@ class DroppedWindows:
         here = {name: list(self._files(note)) for name, note in notes.items() if note.get("host") == self._host}
         traces = [each for files in here.values() for each in files if each.name.endswith(_TRACE)]
         if traces:
-            self._summarise(traces[:_MOST_AT_ONCE])
+            self._summarise(traces[:_MAX_TRACES])
         for name, files in here.items():
             for each in (*files, self._control / DROP / name):
                 with contextlib.suppress(OSError):
                     each.unlink()
 
     def _files(self, note: dict[str, Any]) -> Iterator[Path]:
-        """Those that are in the folder of the run."""
+        """The files of a note that are in the folder of the run."""
         files = note.get("files")
         for each in files if isinstance(files, list) else ():
             if isinstance(each, str) and Path(each).resolve().is_relative_to(self._run.resolve()):
