@@ -225,6 +225,6 @@ def test_a_real_job_is_sampled(tmp_path: Path) -> None:
     assert cost, done.stderr
     assert 0.001 < float(cost[1]) / 100 < 1 - 600 * 0.005 / lasted, "what the job slept is no cost"
     found = sidecars(tmp_path)
-    assert 2 <= len(found) <= 4, done.stderr
+    assert 2 <= len(found) <= 6, done.stderr  # newest, slowest, of changes
     assert len(traces(tmp_path)) == len(found)
-    assert {each["reason"].partition(":")[0] for each in found} <= {"every", "slow step"}
+    assert "every" in {each["reason"] for each in found}
