@@ -243,5 +243,5 @@ def _marks(frames: list[pl.DataFrame], marks: list[tuple[int, str, str | None, i
     rows = []
     for row, kind, detail, step, time in marks:
         end = int(frames[row]["end"][step]) - 1
-        rows.append((row, 0, kind, detail, step, end - round(time * 1e9), end))
+        rows.append((row, 0, kind, detail, step, end - round(time * 1e9), end, None))
     return MARKS.frame(rows).sort("rank", "start", maintain_order=True)

@@ -41,7 +41,7 @@ def series(
 
 
 def marks(*rows: tuple[str, int, int, int]) -> pl.DataFrame:
-    return MARKS.frame([(0, 0, kind, None, step, start, end) for kind, step, start, end in rows])
+    return MARKS.frame([(0, 0, kind, None, step, start, end, None) for kind, step, start, end in rows])
 
 
 PLANTED = [

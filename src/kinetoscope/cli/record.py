@@ -39,10 +39,12 @@ from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.always import cost_of
 from kinetoscope.record.hangs import collection
+from kinetoscope.record.history.layout import ENDING as HISTORY_ENDING
 from kinetoscope.record.history.layout import FOLDER as HISTORY_FOLDER
 from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
 from kinetoscope.record.output.device_log import DeviceLogger
+from kinetoscope.record.output.dropped_windows import DroppedWindows
 from kinetoscope.record.output.finishing_process import refused
 from kinetoscope.record.output.memory_snapshots import ENDING
 from kinetoscope.record.output.memory_snapshots import FOLDER as SNAPSHOT_FOLDER
@@ -89,9 +91,10 @@ def run(arguments: list[str]) -> int:
         collection.put_aside(plan.dir)
     log = DeviceLogger(Path(plan.dir), rank_identity().host) if args.device_log else None
     sending = _sending(plan.dir, args.to) if args.to else None
-    with log or contextlib.nullcontext():
+    dropped = DroppedWindows(plan) if plan.every and plan.history else None
+    with log or contextlib.nullcontext(), dropped or contextlib.nullcontext():
         pid, code = _run(command, environment_of(plan))
-    ended = time.monotonic()
+        ended = time.monotonic()
     lines = [*_salvaged(plan), *([] if log is None else [_logged(log)])]
     if sending is not None:
         lines += [f"numbers were not sent to {where}: {why}" for where, why in sending.end().items()]
@@ -196,7 +199,7 @@ def _parser() -> Parser:
         type=typed(count),
         default=5,
         metavar="M",
-        help="with --every, keep the newest and the slowest M windows (5)",
+        help="with --every, keep the newest, the slowest and those of changes, M each (5)",
     )
     when.add_argument(
         "--history",
@@ -462,7 +465,11 @@ def _snapshots(plan: RecordPlan) -> set[str]:
 
 def _histories(plan: RecordPlan) -> set[str]:
     """Names of the histories in the folder."""
-    return {path.name for path in Path(plan.dir, HISTORY_FOLDER).glob("*")} if "://" not in plan.dir else set()
+    return (
+        {path.name for path in Path(plan.dir, HISTORY_FOLDER).glob(f"*{HISTORY_ENDING}")}
+        if "://" not in plan.dir
+        else set()
+    )
 
 
 def _swept(folder: str) -> tuple[int, int]:

@@ -19,14 +19,14 @@ from kinetoscope.readers.history.history import HistoryFollower, by_rank, read_h
 from kinetoscope.record.history import layout
 from tests.history import written
 
-MARK: layout.Mark = ("save", None, 3, written.START + 5, written.START + 9)
+MARK: layout.Mark = ("save", None, 3, written.START + 5, written.START + 9, None)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     rows = written.records(
         25, data=7_000_000.4, samples=32, memory_used=3, resident=np.where(np.arange(25) < 9, layout.UNKNOWN_INTEGER, 2)
     )
-    written.write(tmp_path, rows, [MARK, ("collection", "2", 1, written.START + 1, written.START + 2)], rank=3)
+    written.write(tmp_path, rows, [MARK, ("collection", "2", 1, written.START + 1, written.START + 2, None)], rank=3)
     tables = read_history(tmp_path)
     assert tables.steps.schema == STEPS.empty().schema
     assert tables.marks.schema == MARKS.empty().schema

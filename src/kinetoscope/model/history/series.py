@@ -37,5 +37,6 @@ MARKS: Final = Schema(
     Column("step", pl.Int64, "Number of the step in which, or before which, it starts."),
     Column("start", pl.Int64, "When it starts, ns since 1970."),
     Column("end", pl.Int64, "When it ends, ns since 1970."),
+    Column("reason", pl.String, "Why a window was opened; else null."),
 )
 """By rank, attempt, and time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,10 @@ from kinetoscope.errors import BrokenTraceError, NotFoundError
 from kinetoscope.record.history import layout
 from kinetoscope.record.history.layout import Mark
 
+WINDOW_ENDING: Final = layout.WINDOW_ENDING
+"""The ending of the file of a window whose trace was deleted."""
+
+_TRACE_ENDING: Final = ".pt.trace.json.gz"
 _PIECE: Final = 1 << 26
 """Bytes that are read at once, several times the longest block."""
 
@@ -67,7 +71,7 @@ class HistoryRows:
 
     Attributes:
         records: of its steps, in order, with the fields of its head.
-        marks: kind, detail, step, start, end.
+        marks: kind, detail, step, start, end, reason.
         until: the bytes of the file that are read: where to go on.
         damaged: bytes that were passed over.
     """
@@ -219,10 +223,21 @@ def _marks(block: tuple[int, int, bytes] | None) -> Iterator[Mark]:
 
 def _mark(value: Any) -> Mark | None:
     try:
-        kind, detail, step, start, end = value
+        kind, detail, step, start, end, *more = value
+        reason = more[0] if more else None
         numbers = _integer(step), _integer(start, _MAX_TIME), _integer(end, _MAX_TIME)
     except (ValueError, TypeError):
         return None
-    if kind not in layout.KINDS or not isinstance(detail, str | None):
+    if kind not in layout.KINDS or not isinstance(detail, str | None) or not isinstance(reason, str | None):
         return None
-    return (kind, detail and detail[:_MAX_DETAIL], *numbers)
+    return (kind, detail and detail[:_MAX_DETAIL], *numbers, reason and reason[:_MAX_DETAIL])
+
+
+def window_files(path: str | os.PathLike[str]) -> Mapping[str, Path]:
+    """The file of each window, by the name that its mark has as `detail`: its trace, else its summary."""
+    run = Path(path)
+    left = {
+        each.name.removesuffix(layout.WINDOW_ENDING) + _TRACE_ENDING: each
+        for each in (run / layout.FOLDER / layout.WINDOWS_FOLDER).glob(f"*{layout.WINDOW_ENDING}")
+    }
+    return left | {each.name: each for each in run.glob(f"*{_TRACE_ENDING}")}

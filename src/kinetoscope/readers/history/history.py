@@ -123,7 +123,7 @@ def _tables(
     if (np.diff(records["start"]) < 0).any():  # calls of several threads overlap
         records = records[np.argsort(records["start"], kind="stable")]
     marks = [mark for mark in rows.marks if first <= mark[2] <= last]
-    marks.sort(key=lambda mark: mark[3:])
+    marks.sort(key=lambda mark: mark[3:5])
     return HistoryTables(
         pl.DataFrame([_column(file, records, name) for name in columns]),
         MARKS.frame([(file.rank, file.attempt, *mark) for mark in marks]),

@@ -59,6 +59,7 @@ class AgreedWindow:
         active, warmup: how many steps.
         options: fields of `RecordOptions` that differ from the job's.
         reason: the source of the request.
+        cause: what `--every` opens it for; "" of what somebody asked for.
         took: the step that was the reason, s.
     """
 
@@ -69,6 +70,7 @@ class AgreedWindow:
     options: Mapping[str, Any] = field(default_factory=dict)
     reason: str = "trigger"
     took: float = 0.0
+    cause: str = ""
 
 
 def agreed_window(note: Mapping[str, Any], step: int | None) -> AgreedWindow:
@@ -87,6 +89,7 @@ def agreed_window(note: Mapping[str, Any], step: int | None) -> AgreedWindow:
         options,
         str(note.get("reason", "trigger")),
         took if isinstance(took, float) else 0.0,
+        str(note.get("cause", "")),
     )
 
 
@@ -213,5 +216,8 @@ class RequestWatch:
         if not longest and waited < _PATIENCE_S:
             return  # after the first step nobody knows yet how long one takes
         margin = max(_MARGIN_S, 2 * min(waited, _PATIENCE_S))
+        asked = (self._asked or {}).get("at")
         begin = max([step, *(note["step"] for note in seen)]) + 2 + math.ceil(margin / max(longest, 1e-4))
+        if isinstance(asked, int):
+            begin = max(begin, min(asked, begin + _MAX_STEPS))
         mailbox.leave(folder / "start", {"step": begin, "ranks": sorted({int(note.get("rank", -1)) for note in seen})})

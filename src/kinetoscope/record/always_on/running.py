@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kinetoscope.record.always_on import mailbox, timing
-from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, SamplingSchedule, remove_files
+from kinetoscope.record.always_on.always import LEAD_S, KeptWindow, KeptWindows, SamplingSchedule, remove_files
 from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepEnds, hidden_from_compiler
 from kinetoscope.record.always_on.idle import AgreedWindow, RankProcess, RequestWatch
 from kinetoscope.record.always_on.module_calls import ModuleCalls, RangeCalls, announce_calls, optimizer_was_made
 from kinetoscope.record.always_on.step_parts import parts
 from kinetoscope.record.always_on.timing import TimedSteps
+from kinetoscope.record.always_on.wanted_windows import WantedWindows
 from kinetoscope.record.hangs.evidence import folder_of, restarts
 from kinetoscope.record.hangs.variables import is_recorder_of_all, set_variables
 from kinetoscope.record.hangs.watch import HangWatch
@@ -289,7 +290,7 @@ class ProcessRecording:
     def _new_job(self, calls_before: int | None) -> _Job | TimedSteps:
         if self._plan.history:
             self._begin_series(by_calls=calls_before is not None)
-        record = partial(_Job, self._plan, self._options)
+        record = partial(_Job, self._plan, self._options, series=self._series)
         if self._plan.timing is None:
             return record(calls_before=calls_before)
         return TimedSteps(self._plan, self._plan.timing, record, by_calls=calls_before is not None)
@@ -316,7 +317,9 @@ class ProcessRecording:
 class _Job:
     """The steps of a process; one call of `boundary`, or of `called` and `returned`, for each."""
 
-    def __init__(self, plan: RecordPlan, options: RecordOptions, *, calls_before: int | None) -> None:
+    def __init__(
+        self, plan: RecordPlan, options: RecordOptions, *, calls_before: int | None, series: SeriesRecorder | None
+    ) -> None:
         """`calls_before`: calls that were steps before this is made; None where optimizers end the steps."""
         self._plan, self._options = plan, options
         self._control = Path(plan.control)
@@ -344,11 +347,22 @@ class _Job:
         self._only_counts = plan.idle and not options.memory_snapshot
         if self._always is not None:
             atexit.register(self._tell_cost, ended=True)  # what is registered first comes last
-        self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0)
+        self._recorded: list[int] = []
+        if self._always is not None and series is not None:
+            self._watch_changes(self._always, series)
+        name = self.process.name if plan.history else ""
+        self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0, name=name)
         self.watch = RequestWatch(
             self.process, run=plan.dir, control=self._control, clock=lambda: (self._ended, self._seconds)
         )
         self.watch.start()
+
+    def _watch_changes(self, always: SamplingSchedule, series: SeriesRecorder) -> None:
+        """Have the history say which windows tell most."""
+        wanted = WantedWindows(self.process, self._control, always.want)
+        always.sees_changes, always.lead = True, LEAD_S if self.process.world > 1 else 0.0
+        self._recorded = wanted.detector.recorded
+        series.watch(wanted.seen)
 
     @property
     def idle(self) -> bool:
@@ -539,16 +553,21 @@ class _Job:
 
     def _sample(self, always: SamplingSchedule, took: float, *, recorded: bool) -> None:
         costs = recorded or self._recorder.writing > 0
-        reason = always.after_step(self._ended, took, recorded=costs, now=time.monotonic())
-        if not reason:
+        if not costs and len(self._recorded) % 2:
+            self._recorded.append(marks.step + 1)  # what was done for it at its end counts as the next step's
+        if always.wish is not None:
+            always.before = marks.step - self._ended
+        wish = always.after_step(self._ended, took, recorded=costs, now=time.monotonic())
+        if wish is None:
             return
+        steps = {"reason": wish.reason, "cause": wish.cause, "took": wish.took or took}
         if self.process.world <= 1:
             began = time.monotonic()
-            self._open(AgreedWindow("", None, always.active, always.warmup, reason=reason, took=took))
+            self._open(AgreedWindow("", None, always.active, always.warmup, **steps))  # type: ignore[arg-type]
             always.charge(time.monotonic() - began)
         elif self.process.rank == 0:
-            request = {"steps": always.active, "warmup": always.warmup, "reason": reason, "took": took}
-            self.watch.ask(request)
+            at = {"at": wish.first - always.before - always.warmup} if wish.first else {}
+            self.watch.ask({"steps": always.active, "warmup": always.warmup, **steps, **at})
 
     def _take(self, agreed: AgreedWindow) -> None:
         """Begin what was asked for, if its step has come."""
@@ -565,7 +584,10 @@ class _Job:
         if self._recorder.state != "idle":
             return False
         options = replace(self._options, **agreed.options)
-        self._window = _WindowMark(time.perf_counter_ns() * self._plan.history, marks.step - self._ended)
+        reason = agreed.reason
+        self._window = _WindowMark(time.perf_counter_ns() * self._plan.history, marks.step - self._ended, reason)
+        if len(self._recorded) % 2 == 0:
+            self._recorded.append(marks.step)
         self._recorder.step(step=self._ended)
         warmup, active, wanted = agreed.warmup, agreed.active, agreed
         if self._by_calls and threading.get_ident() != threading.main_thread().ident:
@@ -573,7 +595,7 @@ class _Job:
             if agreed.active > 1:
                 wanted, self._series = replace(agreed, number=""), replace(agreed, active=agreed.active - 1)
         opened = self._recorder.start_window(
-            warmup, active, self._written(wanted), reason=agreed.reason, options=options, on_end=self._leave
+            warmup, active, self._written(wanted), reason=reason, options=options, on_end=self._leave
         )
         if opened:
             if self._always is not None and not self._exits:
@@ -619,8 +641,8 @@ class _Job:
             if self._by_calls and self._always is None:
                 self._files += files
             self.watch.done(agreed.number, note)
-            if self._always is not None and agreed.reason in ("every", "slow step"):
-                self._kept.add(KeptWindow(outcome.first_step, agreed.took, tuple(files)))
+            if self._always is not None and agreed.cause:
+                self._kept.add(KeptWindow(outcome.first_step, agreed.took, tuple(files), agreed.cause))
 
         return written
 
@@ -632,17 +654,19 @@ class _WindowMark:
     Attributes:
         start, end: by `perf_counter_ns`; 0 where not known, or not wanted.
         before: steps that the run had before this process.
+        reason: for which it was opened.
     """
 
     start: int = 0
     before: int = 0
+    reason: str = ""
     end: int = 0
 
     def add(self, outcome: WindowOutcome) -> None:
         """Its trace is on disk, or lost."""
         if self.start and outcome.path is not None:
             name, end = Path(outcome.path).name, self.end or time.perf_counter_ns()
-            marks.add("window", self.start, end, name, self.before + outcome.first_step)
+            marks.add("window", self.start, end, name, self.before + outcome.first_step, self.reason)
 
 
 def _gave_way(outcome: WindowOutcome) -> bool:

@@ -9,7 +9,7 @@
 
 The head is the first block: {format, run, rank, world, attempt, host, local_rank, pid, began, fields}. Its `fields` say
 what a record of a step consists of, in order: name, code of `struct`, and the factor by which a number is multiplied.
-NaN, or the highest integer, is what is not known. A mark is [kind, detail, step, start, end].
+NaN, or the highest integer, is what is not known. A mark is [kind, detail, step, start, end, reason].
 
 What lacks bytes at the end of a file is not there yet: nothing is appended behind it. Imports nothing but the standard
 library, as the job and the reader use it.
@@ -29,6 +29,11 @@ FOLDER: Final = "history"
 """The folder of these files in that of a run."""
 
 ENDING: Final = ".history"
+
+WINDOWS_FOLDER: Final = "windows"
+"""The folder, in this one, of what is left of windows whose traces were deleted."""
+
+WINDOW_ENDING: Final = ".window.json"
 
 MAGIC: Final = b"\x93KH\n"
 HEAD_BLOCK, STEPS_BLOCK, MARKS_BLOCK = 1, 2, 3
@@ -67,8 +72,8 @@ UNKNOWN_INTEGER: Final = (1 << 32) - 1
 KINDS: Final = ("collection", "save", "evaluation", "compile", "window", "phase", "restart", "end")
 """Kinds of marks."""
 
-Mark = tuple[str, str | None, int, int, int]
-"""Kind, detail, step, start and end, ns."""
+Mark = tuple[str, str | None, int, int, int, str | None]
+"""Kind, detail, step, start and end, ns, and the reason."""
 
 
 def block(kind: int, size: int, body: bytes) -> bytes:

@@ -47,9 +47,17 @@ class ProcessMarks:
         self._saves = threading.local()
         self._is_attached = False
 
-    def add(self, kind: str, start: int, end: int, detail: str | None = None, step: int | None = None) -> None:
+    def add(
+        self,
+        kind: str,
+        start: int,
+        end: int,
+        detail: str | None = None,
+        step: int | None = None,
+        reason: str | None = None,
+    ) -> None:
         """Add one."""
-        self.waiting.append((kind, detail, self.step if step is None else step, start, end))
+        self.waiting.append((kind, detail, self.step if step is None else step, start, end, reason))
 
     def attach(self) -> None:
         """Look for what happens from here on, for as long as the process runs."""

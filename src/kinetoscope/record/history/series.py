@@ -12,6 +12,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
@@ -23,6 +24,7 @@ from kinetoscope.record.always_on.step_parts import StepParts
 from kinetoscope.record.hangs.evidence import restarts
 from kinetoscope.record.history import layout
 from kinetoscope.record.history.device_times import DeviceTimes
+from kinetoscope.record.history.layout import Mark
 from kinetoscope.record.history.marks import ProcessMarks
 from kinetoscope.record.history.writer import HistoryWriter
 from kinetoscope.record.session.options import RecordOptions, rank_identity
@@ -73,6 +75,10 @@ class SeriesRecorder:
         marks.watch_garbage()
         self._writer.start()
         _at_end(self.end)
+
+    def watch(self, seen: Callable[[Sequence[bytes], Sequence[Mark]], object]) -> None:
+        """Have what is written seen, by the thread that writes."""
+        self._writer.seen = seen
 
     def step(self, now: int, optimizer: Any = None) -> None:
         """A step of the optimizer has ended, which ends that of the run."""
@@ -131,6 +137,7 @@ class SeriesRecorder:
 
     def _evaluated(self, start: int, end: int) -> None:
         self._marks.add("evaluation", start, end)
+        self._writer.hurry()  # the next steps may be wanted
 
     def _add(self, start: int, now: int, forward: float) -> None:
         writer, parts, step = self._writer, self._parts, self._marks.step

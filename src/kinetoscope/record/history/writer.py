@@ -12,6 +12,7 @@ import shutil
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,6 +57,7 @@ class HistoryWriter:
         rows: those that wait to be written.
         resident: kilobytes that the process has in memory, asked once a second.
         over: nothing is written any more.
+        seen: called with the records and marks of each write, by the thread that writes.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class HistoryWriter:
         self.rows: deque[bytes | PendingRow] = deque(maxlen=_MOST_ROWS)
         self.resident = layout.UNKNOWN_INTEGER
         self.over = False
+        self.seen: Callable[[Sequence[bytes], Sequence[Mark]], object] | None = None
         self._path, self._marks, self._offset, self._keep_free = path, marks, offset, keep_free
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666)
@@ -78,6 +81,10 @@ class HistoryWriter:
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
+
+    def hurry(self) -> None:
+        """Write what waits at once."""
+        self._wake.set()
 
     def end(self) -> None:
         """Write all that waits, and write no more; waits some seconds for it at most."""
@@ -96,6 +103,7 @@ class HistoryWriter:
         try:
             while not self._ends:
                 self._wake.wait(INTERVAL_S)
+                self._wake.clear()
                 self._write()
             self._write()
             os.fsync(self._file)
@@ -112,6 +120,8 @@ class HistoryWriter:
             blocks.append(layout.block(layout.STEPS_BLOCK, layout.RECORD.size, b"".join(records)))
         if marks:
             blocks.append(layout.text_block(layout.MARKS_BLOCK, marks))
+        if self.seen is not None:
+            self.seen(records, marks)
         if not blocks:
             return
         if self._keep_free and shutil.disk_usage(self._path.parent).free < self._keep_free:
@@ -149,6 +159,6 @@ class HistoryWriter:
         marks: list[Mark] = []
         with contextlib.suppress(IndexError):
             while True:
-                kind, detail, step, start, end = self._marks.popleft()
-                marks.append((kind, detail, step, start + self._offset, end + self._offset))
+                kind, detail, step, start, end, reason = self._marks.popleft()
+                marks.append((kind, detail, step, start + self._offset, end + self._offset, reason))
         return marks
