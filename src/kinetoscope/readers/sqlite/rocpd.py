@@ -19,10 +19,11 @@ from kinetoscope.model.trace.build import Coded, TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.strings import json_object
 from kinetoscope.notes import Note
+from kinetoscope.readers.byte_ranges import Texts
 from kinetoscope.readers.left_out import kinds_not_read, without_tensors
 from kinetoscope.readers.sqlite import nvtx
-from kinetoscope.readers.sqlite.content import Content, Wanted
-from kinetoscope.readers.sqlite.database import MISSING, Database, ReadProcess
+from kinetoscope.readers.sqlite.content import Content, in_order
+from kinetoscope.readers.sqlite.database import MISSING, Database, ReadProcess, Wanted
 
 _METADATA: Final = "rocpd_metadata"
 _NOT_READ: Final = ("rocpd_pmc_event", "rocpd_sample", "rocpd_memory_allocate")
@@ -60,15 +61,14 @@ def fits(database: Database) -> bool:
 
 def processes(database: Database) -> list[int]:
     """The processes that work on devices: by device, then by their first work."""
-    seen: dict[int, tuple[int, int]] = {}
+    wanted = {name: _WANTED[name] for name in ("rocpd_info_process", "rocpd_info_agent")}
+    wanted["rocpd_kernel_dispatch"] = Wanted(("pid", "agent_id", "start"))
+    work = []
     for suffix in _suffixes(database.tables):
-        places = {name + suffix: _WANTED[name] for name in ("rocpd_info_process", "rocpd_info_agent")}
-        each = _ProcessTables(Content(database, places), suffix)
-        for process, agent, start in database.least(f"rocpd_kernel_dispatch{suffix}", ("pid", "agent_id"), "start"):
-            [device] = each.devices(np.array([agent])).tolist()
-            pid = each.pid(process)
-            seen[pid] = min(seen.get(pid, (device, start)), (device, start))
-    return sorted(seen, key=lambda pid: (*seen[pid], pid))
+        each = _ProcessTables(Content(database, {name + suffix: columns for name, columns in wanted.items()}), suffix)
+        rows = each.integers("rocpd_kernel_dispatch", ("pid", "agent_id", "start"))
+        work.append((each.pids(rows["pid"]), each.devices(rows["agent_id"]), rows["start"]))
+    return in_order(work, lambda pids: pids)
 
 
 def content(database: Database) -> Content:
@@ -115,7 +115,7 @@ class _ProcessTables:
 
     def texts(self, table: str, column: str) -> list[str]:
         """A column of texts."""
-        return self.content.texts(table + self.suffix, column).to_list()
+        return self.content.texts(table + self.suffix, column).listed()
 
     def count(self, table: str) -> int:
         """Rows of a table."""
@@ -141,9 +141,10 @@ class _ProcessTables:
         rows = self.integers("rocpd_info_thread", ("id", "tid"))
         return dict(zip(rows["id"].tolist(), rows["tid"].tolist(), strict=True))
 
-    def pid(self, row: int) -> int:
-        """The process that a row of processes is about."""
-        return self._pids.get(row, row)
+    def pids(self, rows: Int64s) -> Int64s:
+        """The processes that rows of processes are about."""
+        known = _mapped(rows, self._pids)
+        return np.where(known == MISSING, rows, known)
 
     @cached_property
     def _agents(self) -> dict[int, tuple[str, int]]:
@@ -194,8 +195,7 @@ class _Events:
         rows = self._tables.integers(table, _WANTED[table].integers)
         chosen = (rows["start"] >= 0) & (rows["end"] >= 0)
         if self._process is not None:
-            pids = _mapped(rows["pid"], {row: self._tables.pid(row) for row in np.unique(rows["pid"]).tolist()})
-            chosen &= pids == self._process
+            chosen &= self._tables.pids(rows["pid"]) == self._process
         return {name: column[chosen] for name, column in rows.items()}
 
     def _kernels(self) -> None:
@@ -258,7 +258,9 @@ class _Events:
         names = _named(rows["name_id"], self._tables.strings)
         self._host(EventKind.RUNTIME, names, rows, ~is_marker & ~is_library, joined=True)
         self._host(EventKind.ANNOTATION, names, rows, is_library)
-        said = nvtx.ranges(self._messages(rows, names, is_marker))
+        said = nvtx.ranges(
+            Texts.of(self._messages(rows, names, is_marker))
+        )
         markers = {name: column[is_marker] for name, column in rows.items()}
         self._host(EventKind.HOST_OP, said.name, markers, said.is_operator)
         self._host(EventKind.ANNOTATION, said.name, markers, ~said.is_operator)
@@ -276,14 +278,13 @@ class _Events:
     ) -> None:
         if not chosen.any():
             return
-        pids = {row: self._tables.pid(row) for row in np.unique(rows["pid"]).tolist()}
         arguments = {"correlation": _mapped(rows["event_id"][chosen], self._correlations)} if joined else {}
         self._built.add(
             kind,
             names.at(chosen),
             rows["start"][chosen],
             rows["end"][chosen],
-            process=_mapped(rows["pid"][chosen], pids),
+            process=self._tables.pids(rows["pid"][chosen]),
             thread=_mapped(rows["tid"][chosen], self._tables.tids),
             **arguments,
         )
