@@ -97,6 +97,11 @@ class Texts:
         starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(contents)]
         return cls(np.frombuffer(b"".join(contents), np.uint8), ByteRanges(starts, ends))
 
+    @classmethod
+    def empty(cls, count: int) -> Self:
+        """So many empty ones."""
+        return cls(np.zeros(0, np.uint8), ByteRanges(*np.zeros((2, count), np.int64)))
+
     def __len__(self) -> int:
         return len(self.ranges)
 
@@ -108,6 +113,14 @@ class Texts:
     def sizes(self) -> Int64s:
         """Bytes of each."""
         return self.ranges.end - self.ranges.start
+
+    def begins_with(self, word: bytes) -> Bools:
+        """Those that begin with a word."""
+        result = self.sizes >= len(word)
+        for place, byte in enumerate(word):
+            chosen = np.flatnonzero(result)
+            result[chosen] = self.data[self.ranges.start[chosen] + place] == byte
+        return result
 
     def listed(self) -> list[str]:
         """Each as Python has it."""

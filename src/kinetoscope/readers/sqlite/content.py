@@ -13,7 +13,6 @@ from kinetoscope.readers.byte_ranges import Texts
 from kinetoscope.readers.sqlite.database import MISSING, Database, ReadColumns, Wanted
 
 _NO_ROWS: Final = np.zeros(0, np.int64)
-_NO_TEXTS: Final = Texts.of(())
 
 
 def in_order(work: Iterable[Iterable[Int64s]], process: Callable[[Int64s], Int64s]) -> list[int]:
@@ -58,9 +57,8 @@ class Content:
 
     def texts(self, table: str, column: str) -> Texts:
         """A column of texts; "" in place of null and of what is no text, and of all where it is not there."""
-        none = self._count(table)
         texts = self._read.get(table, ReadColumns()).texts.get(column)
-        return (Texts.of([b""] * none) if none else _NO_TEXTS) if texts is None else texts
+        return Texts.empty(self._count(table)) if texts is None else texts
 
     def numbers(self, table: str, column: str) -> Floats:
         """A column of numbers; NaN in place of null and of what is no number."""
@@ -69,7 +67,7 @@ class Content:
 
     def bytes(self, table: str, column: str) -> Texts:
         """A column of bytes; none in place of null, and no rows where it is not there."""
-        return self._read.get(table, ReadColumns()).bytes.get(column, _NO_TEXTS)
+        return self._read.get(table, ReadColumns()).bytes.get(column, Texts.empty(0))
 
     def count(self, table: str) -> int:
         """How many rows a table has that is only counted."""

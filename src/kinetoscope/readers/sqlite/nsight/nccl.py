@@ -152,10 +152,9 @@ def _said(export: Export, ranges: NvtxRows) -> _Said | None:
     payloads, layouts = export.content.bytes(RANGES, "binaryData"), _layouts(export)
     if not payloads.sizes.any() or not layouts:
         return None
-    codes, names = ranges.text.distinct()
-    is_nccl = np.array([name.startswith(_PREFIX) for name in names], np.bool_)[codes]
-    place = np.flatnonzero(is_nccl)
+    place = np.flatnonzero(ranges.text.begins_with(_PREFIX.encode()))
     place = place[np.lexsort((ranges.rows["start"][place], ranges.rows["globalTid"][place]))]
+    codes, names = ranges.text.at(place).distinct()
     fields = _fields(payloads.at(ranges.place[place]), layouts)
     nothing = np.full(len(place), MISSING, np.int64), np.zeros(len(place), np.bool_)
     (communicator, has_communicator), (ranks, has_ranks), (size, has_size) = (
@@ -163,7 +162,7 @@ def _said(export: Export, ranges: NvtxRows) -> _Said | None:
     )
     return _Said(
         *(ranges.rows[name][place] for name in ("globalTid", "start", "end")),
-        *(codes[place], names, communicator, has_communicator),
+        *(codes, names, communicator, has_communicator),
         np.where(has_ranks, ranks, MISSING),
         np.where(has_size, np.where((size >= 0) & (size < _MAX_SIZE), size, _MAX_SIZE), MISSING),
     )

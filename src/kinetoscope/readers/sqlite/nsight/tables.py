@@ -15,7 +15,7 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.trace.build import Coded
 from kinetoscope.readers.byte_ranges import ByteRanges, Texts
 from kinetoscope.readers.sqlite.content import Content
-from kinetoscope.readers.sqlite.database import Wanted
+from kinetoscope.readers.sqlite.database import MISSING, Wanted
 
 STRINGS: Final = "StringIds"
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -99,8 +99,8 @@ class _StringIds:
 
     def of(self, ids: Int64s) -> Texts:
         """The text of each id; an empty one for an id that is not there."""
-        if not len(self.ids):
-            return Texts.of([b""] * len(ids))
+        if not len(self.ids) or (ids == MISSING).all():
+            return Texts.empty(len(ids))
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         known, texts = self.ids[at] == ids, self.texts.at(self.places[at])
         ranges = ByteRanges(*(np.where(known, bound, 0) for bound in (texts.ranges.start, texts.ranges.end)))
