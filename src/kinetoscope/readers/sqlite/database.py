@@ -7,11 +7,12 @@ says. A value of another type than its column's counts as none.
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,9 @@ T = TypeVar("T")
 
 REPORTS: Final = (".nsys-rep", ".qdrep")
 """Endings of reports of Nsight Systems, which only its own program reads."""
+
+_DESCENDING: Final = re.compile(r"(?i)PRIMARY\s+KEY\s+DESC")
+"""Such a column does not stand for the number of the row."""
 
 EXPORT: Final = "nsys export --type sqlite --lazy=false"
 
@@ -147,12 +151,40 @@ class ReadColumns:
 
 @dataclass(frozen=True)
 class _Table:
-    """A plain table: its columns and the types that they declare, where its pages begin, and if these can be read."""
+    """A plain table.
+
+    Attributes:
+        columns: the types that its columns declare, by name.
+        root: the first of its pages.
+        row_number: the column that stands for the number of the row; "" for none.
+        with_defaults: columns that have a value where a record has none.
+        is_plain: its pages can be read.
+    """
 
     columns: Mapping[str, str]
     root: int
     row_number: str
+    with_defaults: Collection[str]
     is_plain: bool
+
+
+def _table(sql: str, root: object, columns: Sequence[tuple[Any, ...]]) -> _Table:
+    """The table that a statement defines.
+
+    Args:
+        sql: the statement.
+        root: where its pages begin.
+        columns: number, name, type, not null, default, place in the key, kind; as `table_xinfo` lists them.
+    """
+    keys = [(name, declared.upper()) for _, name, declared, _, _, key, _ in columns if key]
+    is_row_number = len(keys) == 1 and keys[0][1] == "INTEGER"
+    return _Table(
+        {name: declared.upper() for _, name, declared, *_, hidden in columns if hidden == 0},
+        root if isinstance(root, int) else 0,
+        keys[0][0] if is_row_number else "",
+        {name for _, name, _, _, default, *_ in columns if default is not None},
+        all(row[6] == 0 for row in columns) and _DESCENDING.search(sql) is None,
+    )
 
 
 class Database:
@@ -184,18 +216,7 @@ class Database:
         self._run("PRAGMA cell_size_check = ON")
         for name, sql, root in self._listed("SELECT name, sql, rootpage FROM sqlite_master WHERE type = 'table'"):
             if isinstance(sql, str) and sql.lstrip().upper().startswith("CREATE TABLE"):
-                rows = self._listed(f"PRAGMA table_xinfo({_quoted(name)})")
-                keys = [column for _, column, declared, _, _, key, _ in rows if key and declared.upper() == "INTEGER"]
-                yield (
-                    name,
-                    _Table(
-                        {column: declared.upper() for _, column, declared, *_, hidden in rows if hidden == 0},
-                        root if isinstance(root, int) else 0,
-                        keys[0] if len(keys) == 1 == sum(row[5] > 0 for row in rows) else "",
-                        all(default is None and hidden == 0 for *_, default, _, hidden in rows)
-                        and not (keys and "DESC" in sql.upper()),
-                    ),
-                )
+                yield name, _table(sql, root, self._listed(f"PRAGMA table_xinfo({_quoted(name)})"))
 
     def __enter__(self) -> Self:
         return self
@@ -243,7 +264,8 @@ class Database:
         ):
             for name in names:
                 kinds[places[name]] = kind | (pages.ROW_NUMBER if name == table.row_number else 0)
-        rows = pages.rows(self._pages, table.root, kinds)
+        fewest = max((places[name] + 1 for name in table.with_defaults if kinds[places[name]]), default=0)
+        rows = pages.rows(self._pages, table.root, kinds, fewest)
         if rows is None:
             return None
         integers, numbers = (sorted(names, key=places.__getitem__) for names in (wanted.integers, wanted.numbers))

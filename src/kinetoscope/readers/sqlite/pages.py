@@ -80,13 +80,14 @@ class TableRows:
     ranges: list[ByteRanges]
 
 
-def rows(file: PageFile, root: int, wanted: list[int]) -> TableRows | None:
+def rows(file: PageFile, root: int, wanted: list[int], fewest: int = 0) -> TableRows | None:
     """The wanted columns of the table that begins at a page; None where something is not as in plain tables.
 
     Args:
         file: the pages.
         root: number of the first page, from 1.
         wanted: what is wanted of each column of the table, 0 for nothing.
+        fewest: values of a record; what shorter ones lack is not null, but what the column's definition says.
     """
     kinds = np.array(wanted, np.uint8)
     is_range = kinds & (TEXT | BYTES) > 0
@@ -103,7 +104,7 @@ def rows(file: PageFile, root: int, wanted: list[int]) -> TableRows | None:
     bounds = np.zeros((2 * sizes[2], count), np.int64)
     content = np.empty(file.data.size if sizes[2] else 0, np.uint8)  # memory that is not written to is not used
     end = _rows(
-        *(file.data, file.size, file.usable, leaves, pages, seen, kinds, slots),
+        *(file.data, file.size, file.usable, leaves, pages, count, seen, kinds, slots, fewest),
         *(integers.ravel(), numbers.ravel(), numbers.ravel().view(np.int64), bounds.ravel()),
         *(content, np.empty(_MAX_SPILLED, np.uint8)),
     )
@@ -149,7 +150,7 @@ def _leaves(data, page_size, usable, root, seen, stack, leaves):  # type: ignore
     stack[0] = root
     depth = 1
     count = 0
-    found_rows = 0
+    total = 0
     while depth > 0:
         depth -= 1
         page = stack[depth]
@@ -165,7 +166,7 @@ def _leaves(data, page_size, usable, root, seen, stack, leaves):  # type: ignore
                 return -1, 0
             leaves[count] = page
             count += 1
-            found_rows += cells
+            total += cells
             continue
         if cells == 0:
             return -1, 0
@@ -179,7 +180,7 @@ def _leaves(data, page_size, usable, root, seen, stack, leaves):  # type: ignore
             seen[child - 1] = 1
             stack[depth] = child
             depth += 1
-    return count, found_rows
+    return count, total
 
 
 @inlined
@@ -204,7 +205,7 @@ def _gathered(data, page_size, usable, seen, at, local, size, spilled):  # type:
 
 @inlined
 def _values(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - one type of values after the other
-    source, at, end, number, row, count, kinds, slots, integers, numbers, bits, bounds, content, filled
+    source, at, end, number, row, count, kinds, slots, fewest, integers, numbers, bits, bounds, content, filled
 ):
     """Give the values of a record to the columns: where the content ends then; −1 for damage."""
     header, place = _varint(source, at, end)
@@ -257,20 +258,30 @@ def _values(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - one type o
                 integers[slot] = number
         value_at += size
         column += 1
-    if value_at != end:
+    if value_at != end or column < fewest:
         return np.int64(-1)
     return np.int64(filled)
 
 
+@inlined
+def _cell(data, base, head, cells, cell, limit):  # type: ignore[no-untyped-def]
+    """The bytes of a record, the number of its row, and where it begins; −1 for the latter for damage."""
+    at = base + _big(data, head + 8 + 2 * cell, 2)
+    if at < head + 8 + 2 * cells:
+        return np.int64(0), np.int64(0), np.int64(-1)
+    size, at = _varint(data, at, limit)
+    if at < 0 or size < 0 or size > 2147483647:
+        return np.int64(0), np.int64(0), np.int64(-1)
+    number, at = _varint(data, at, limit)
+    return size, number, at
+
+
 @compiled
 def _rows(  # type: ignore[no-untyped-def]
-    data, page_size, usable, leaves, pages, seen, kinds, slots, integers, numbers, bits, bounds, content, spilled
+    data, page_size, usable, leaves, pages, count, seen, kinds, slots, fewest, integers, numbers, bits, bounds, content,
+    spilled,
 ):
     """Fill the columns with the rows of some pages: the bytes of the content; −1 for damage."""
-    count = 0
-    for each in range(pages):
-        base = (leaves[each] - 1) * page_size
-        count += _big(data, base + (100 if leaves[each] == 1 else 0) + 3, 2)
     most = usable - 35
     least = (usable - 12) * 32 // 255 - 23
     row = 0
@@ -281,46 +292,25 @@ def _rows(  # type: ignore[no-untyped-def]
         limit = base + usable
         cells = _big(data, head + 3, 2)
         for cell in range(cells):
-            at = base + _big(data, head + 8 + 2 * cell, 2)
-            if at < head + 8 + 2 * cells:
+            size, number, at = _cell(data, base, head, cells, cell, limit)
+            if at < 0 or size > spilled.size:
                 return np.int64(-1)
-            size, at = _varint(data, at, limit)
-            if at < 0 or size < 0 or size > 2147483647:
-                return np.int64(-1)
-            number, at = _varint(data, at, limit)
-            if at < 0:
-                return np.int64(-1)
-            if size <= most:
-                if at + size > limit:
-                    return np.int64(-1)
-                filled = _values(
-                    data,
-                    at,
-                    at + size,
-                    number,
-                    row,
-                    count,
-                    kinds,
-                    slots,
-                    integers,
-                    numbers,
-                    bits,
-                    bounds,
-                    content,
-                    filled,
-                )
-            else:
+            record = data
+            local = size
+            if size > most:
                 local = least + (size - least) % (usable - 4)
-                if local > most:
-                    local = least
-                if at + local + 4 > limit or size > spilled.size:
+                local = (least if local > most else local) + 4
+            if at + local > limit:
+                return np.int64(-1)
+            if size > most:
+                if not _gathered(data, page_size, usable, seen, at, local - 4, size, spilled):
                     return np.int64(-1)
-                if not _gathered(data, page_size, usable, seen, at, local, size, spilled):
-                    return np.int64(-1)
-                filled = _values(
-                    *(spilled, np.int64(0), size, number, row, count),
-                    *(kinds, slots, integers, numbers, bits, bounds, content, filled),
-                )
+                record = spilled
+                at = np.int64(0)
+            filled = _values(
+                record, at, at + size, number, row, count, kinds, slots, fewest, integers, numbers, bits, bounds,
+                content, filled,
+            )  # fmt: skip
             if filled < 0:
                 return np.int64(-1)
             row += 1
