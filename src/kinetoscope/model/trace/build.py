@@ -296,9 +296,7 @@ class TraceBuilder:
         together = of_process * len(threads) + of_thread
         which, first = group(together)  # in the order in which they come
         pairs = (divmod(pair, len(threads)) for pair in together[first].tolist())
-        tracks = [
-            self._tracks.setdefault((processes[one], threads[other]), len(self._tracks)) for one, other in pairs
-        ]
+        tracks = [self._tracks.setdefault((processes[one], threads[other]), len(self._tracks)) for one, other in pairs]
         each: Int64s = np.array(tracks, np.int64)[which]
         return each
 

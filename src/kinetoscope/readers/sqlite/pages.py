@@ -278,7 +278,21 @@ def _cell(data, base, head, cells, cell, limit):  # type: ignore[no-untyped-def]
 
 @compiled
 def _rows(  # type: ignore[no-untyped-def]
-    data, page_size, usable, leaves, pages, count, seen, kinds, slots, fewest, integers, numbers, bits, bounds, content,
+    data,
+    page_size,
+    usable,
+    leaves,
+    pages,
+    count,
+    seen,
+    kinds,
+    slots,
+    fewest,
+    integers,
+    numbers,
+    bits,
+    bounds,
+    content,
     spilled,
 ):
     """Fill the columns with the rows of some pages: the bytes of the content; −1 for damage."""
