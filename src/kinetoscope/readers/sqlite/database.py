@@ -264,7 +264,10 @@ class Database:
         ):
             for name in names:
                 kinds[places[name]] = kind | (pages.ROW_NUMBER if name == table.row_number else 0)
-        fewest = max((places[name] + 1 for name in table.with_defaults if kinds[places[name]]), default=0)
+        fewest = max(
+            (places[name] + 1 for name in (*table.with_defaults, table.row_number) if name and kinds[places[name]]),
+            default=0,
+        )
         rows = pages.rows(self._pages, table.root, kinds, fewest)
         if rows is None:
             return None

@@ -18,7 +18,7 @@ from kinetoscope.algorithms.compiled import compiled, inlined
 from kinetoscope.readers.byte_ranges import ByteRanges
 
 INTEGER, NUMBER, TEXT, BYTES, ROW_NUMBER = 1, 2, 4, 8, 16
-"""What is wanted of a column; ROW_NUMBER is added where null stands for the number of the row."""
+"""What is wanted of a column; ROW_NUMBER is added where the column is the number of the row."""
 
 _MAX_SPILLED: Final = 1 << 24
 """Bytes of a record that goes on in other pages beyond which SQLite shall say what it is."""
@@ -232,7 +232,12 @@ def _values(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - one type o
         kind = kinds[column] if column < kinds.size else np.uint8(0)
         if kind:
             slot = slots[column] * count + row
-            if serial >= 12:
+            if kind & 16:
+                if kind & 1:
+                    integers[slot] = number
+                elif kind & 2:
+                    numbers[slot] = number
+            elif serial >= 12:
                 if kind & (4 if serial & 1 else 8):
                     if size > content.size - filled:
                         return np.int64(-1)
@@ -254,8 +259,6 @@ def _values(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - one type o
                     integers[slot] = value
                 elif kind & 2:
                     numbers[slot] = value
-            elif kind & 16:
-                integers[slot] = number
         value_at += size
         column += 1
     if value_at != end or column < fewest:
