@@ -63,8 +63,8 @@ def hardware_counters(
     same for d and h) are the FLOPs that the kernel executed; `flops` gives those that the mathematics needs.
 
     Of Intel's GPUs, PTI counts while kernels run as they do, and the file has both: the kernel, and a copy of it with
-    the values. So it is with AMD's counters in databases of rocprofv3, which runs kernels one by one for them. Where each
-    range has the times of a kernel, it is that kernel's.
+    the values. So it is with AMD's counters in databases of rocprofv3, which runs kernels one by one for them. Where
+    each range has the times of a kernel, it is that kernel's.
 
     Limits. If ranges and launches differ in number, operators are null and a note says so. Ranges that the user named
     are no kernels and have the name of the range. Times are those of the replay and left out. To record counters:

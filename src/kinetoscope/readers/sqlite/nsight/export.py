@@ -16,7 +16,6 @@ from kinetoscope.readers.sqlite.nsight import host, work
 from kinetoscope.readers.sqlite.nsight.metrics import add_metrics, device_numbers
 from kinetoscope.readers.sqlite.nsight.nccl import Collectives
 from kinetoscope.readers.sqlite.nsight.tables import (
-    CAPTURED,
     COPIES,
     DEVICES,
     EXPORTED,
@@ -89,7 +88,7 @@ def _notes(content: Content, left_out: int) -> Iterable[Note]:
         "Records of Nsight Systems", {what: content.count(name) for name, what in _NOT_READ.items()}
     )
     yield from records_left_out(left_out)
-    if _facts(content, CAPTURED).get("CUDA_GRAPH_TRACE_OPTIONS:MODE") == "Graph":
+    if len(content.integers(GRAPHS, ("start",))["start"]):
         yield Note(
             "GRAPHS_AS_ONE",
             "Graphs were recorded as one piece of work each: their kernels are not here; "

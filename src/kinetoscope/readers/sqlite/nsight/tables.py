@@ -35,7 +35,6 @@ DEVICE_NUMBERS: Final = "TARGET_INFO_CUDA_DEVICE"
 FIELDS: Final = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
 EXPORTED: Final = "META_DATA_EXPORT"
-CAPTURED: Final = "META_DATA_CAPTURE"
 
 _PLACED: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
 _OF_WORK: Final = (*_PLACED, "graphNodeId", "graphId")
@@ -72,7 +71,6 @@ WANTED: Final[Mapping[str, Wanted]] = {
     FIELDS: Wanted(("domainId", "schemaId", "type", "offset"), texts=("name",)),
     SESSION: Wanted(("utcEpochNs", "systemClockNs")),
     EXPORTED: Wanted(texts=("name", "value")),
-    CAPTURED: Wanted(texts=("name", "value")),
 }
 
 _PER_PROCESS: Final = 1 << 24
