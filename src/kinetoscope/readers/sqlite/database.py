@@ -150,7 +150,7 @@ class ReadColumns:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _DefinedTable:
     """A plain table.
 
     Attributes:
@@ -168,7 +168,7 @@ class _Table:
     is_plain: bool
 
 
-def _table(sql: str, root: object, columns: Sequence[tuple[Any, ...]]) -> _Table:
+def _table(sql: str, root: object, columns: Sequence[tuple[Any, ...]]) -> _DefinedTable:
     """The table that a statement defines.
 
     Args:
@@ -178,7 +178,7 @@ def _table(sql: str, root: object, columns: Sequence[tuple[Any, ...]]) -> _Table
     """
     keys = [(name, declared.upper()) for _, name, declared, _, _, key, _ in columns if key]
     is_row_number = len(keys) == 1 and keys[0][1] == "INTEGER"
-    return _Table(
+    return _DefinedTable(
         {name: declared.upper() for _, name, declared, *_, hidden in columns if hidden == 0},
         root if isinstance(root, int) else 0,
         keys[0][0] if is_row_number else "",
@@ -209,7 +209,7 @@ class Database:
             self._connection.close()
             raise
 
-    def _plain_tables(self) -> Iterator[tuple[str, _Table]]:
+    def _plain_tables(self) -> Iterator[tuple[str, _DefinedTable]]:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_TEXT_BYTES)
         self._connection.text_factory = _text
         self._run("PRAGMA trusted_schema = OFF")
@@ -249,7 +249,7 @@ class Database:
         )
         return self._out_of_pages(self._tables[table], there) or self._by_sqlite(table, there)
 
-    def _out_of_pages(self, table: _Table, wanted: Wanted) -> ReadColumns | None:
+    def _out_of_pages(self, table: _DefinedTable, wanted: Wanted) -> ReadColumns | None:
         """Columns of a plain table; None where something is not as usual."""
         has_odd_integers = any(_is_real(table.columns[name]) for name in wanted.integers)
         if self._pages is None or not table.is_plain or has_odd_integers:

@@ -93,7 +93,7 @@ class _Said:
 
 
 @dataclass(frozen=True)
-class _Calls:
+class _NcclCalls:
     """Calls that one kernel each carries out; int64 columns.
 
     Attributes:
@@ -219,7 +219,7 @@ def _runs(values: Int64s) -> list[tuple[int, int]]:
     return [pair for pair in pairwise(bounds) if pair[0] < pair[1]]
 
 
-def _described(said: _Said) -> tuple[Int64s, _Calls]:
+def _described(said: _Said) -> tuple[Int64s, _NcclCalls]:
     """The calls, and which of them each range that may launch is; −1 for none, also behind the last range.
 
     Of `ncclGroupEnd` it is those since the group began, if they are of one communicator and of one kind.
@@ -250,7 +250,7 @@ def _depths(thread: Int64s, changes: Int64s) -> Int64s:
     return depth
 
 
-def _together(said: _Said, members: Int64s, units: Int64s) -> tuple[Int64s, _Calls]:
+def _together(said: _Said, members: Int64s, units: Int64s) -> tuple[Int64s, _NcclCalls]:
     """What the calls of each unit are together, and its place among these; −1 where of several communicators or kinds.
 
     Args:
@@ -269,18 +269,18 @@ def _together(said: _Said, members: Int64s, units: Int64s) -> tuple[Int64s, _Cal
     is_exchange = sum_by(of_unit, count, (sends | receives).astype(np.int64)) == names.rows
     is_one = (names.rows > 0) & (communicators.least == communicators.greatest)
     is_one &= is_exchange | (names.least == names.greatest)
-    kept = np.flatnonzero(is_one)
-    communicator, ranks = communicators.least[kept], _ranks(said, communicators.least[kept])
-    is_whole = np.isin(names.least[kept], np.flatnonzero([each in _WHOLE_BUFFERS for each in said.names]))
+    chosen = np.flatnonzero(is_one)
+    communicator, ranks = communicators.least[chosen], _ranks(said, communicators.least[chosen])
+    is_whole = np.isin(names.least[chosen], np.flatnonzero([each in _WHOLE_BUFFERS for each in said.names]))
     factor = np.where(is_whole, np.maximum(ranks, 0), 1)
-    bytes_of = np.where(is_exchange, np.maximum(*halves), sizes.total)[kept]
-    known = (sizes.greatest[kept] < _MAX_SIZE) & (bytes_of.astype(np.float64) * factor < _MAX_TOTAL)
+    bytes_of = np.where(is_exchange, np.maximum(*halves), sizes.total)[chosen]
+    known = (sizes.greatest[chosen] < _MAX_SIZE) & (bytes_of.astype(np.float64) * factor < _MAX_TOTAL)
     known &= bytes_of * factor > 0
-    is_both = names.least[kept] != names.greatest[kept]
+    is_both = names.least[chosen] != names.greatest[chosen]
     place = np.full(count, -1, np.int64)
-    place[kept] = np.arange(len(kept))
-    return place, _Calls(
-        np.where(is_both, len(said.names), names.least[kept]),
+    place[chosen] = np.arange(len(chosen))
+    return place, _NcclCalls(
+        np.where(is_both, len(said.names), names.least[chosen]),
         [*(each.removeprefix(_PREFIX).lower() for each in said.names), _EXCHANGED],
         communicator,
         ranks,
