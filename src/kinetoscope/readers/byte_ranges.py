@@ -115,7 +115,7 @@ class Texts:
         return self.ranges.end - self.ranges.start
 
     def begins_with(self, word: bytes) -> Bools:
-        """Those that begin with a word."""
+        """Texts that begin with a word."""
         result = self.sizes >= len(word)
         for place, byte in enumerate(word):
             chosen = np.flatnonzero(result)

@@ -176,12 +176,11 @@ def _table(sql: str, root: object, columns: Sequence[tuple[Any, ...]]) -> _Defin
         root: where its pages begin.
         columns: number, name, type, not null, default, place in the key, kind; as `table_xinfo` lists them.
     """
-    keys = [(name, declared.upper()) for _, name, declared, _, _, key, _ in columns if key]
-    is_row_number = len(keys) == 1 and keys[0][1] == "INTEGER"
+    keys = {name: declared.upper() for _, name, declared, _, _, key, _ in columns if key}
     return _DefinedTable(
         {name: declared.upper() for _, name, declared, *_, hidden in columns if hidden == 0},
         root if isinstance(root, int) else 0,
-        keys[0][0] if is_row_number else "",
+        next(iter(keys)) if [*keys.values()] == ["INTEGER"] else "",
         {name for _, name, _, _, default, *_ in columns if default is not None},
         all(row[6] == 0 for row in columns) and _DESCENDING.search(sql) is None,
     )

@@ -279,6 +279,17 @@ def _cell(data, base, head, cells, cell, limit):  # type: ignore[no-untyped-def]
     return size, number, at
 
 
+@inlined
+def _local(size, usable):  # type: ignore[no-untyped-def]
+    """The bytes of a record that stand in its page, with the number of the page in which it goes on."""
+    most = usable - 35
+    if size <= most:
+        return size
+    least = (usable - 12) * 32 // 255 - 23
+    local = least + (size - least) % (usable - 4)
+    return (least if local > most else local) + 4
+
+
 @compiled
 def _rows(  # type: ignore[no-untyped-def]
     data,
@@ -299,8 +310,6 @@ def _rows(  # type: ignore[no-untyped-def]
     spilled,
 ):
     """Fill the columns with the rows of some pages: the bytes of the content; −1 for damage."""
-    most = usable - 35
-    least = (usable - 12) * 32 // 255 - 23
     row = 0
     filled = np.int64(0)
     for each in range(pages):
@@ -313,13 +322,10 @@ def _rows(  # type: ignore[no-untyped-def]
             if at < 0 or size > spilled.size:
                 return np.int64(-1)
             record = data
-            local = size
-            if size > most:
-                local = least + (size - least) % (usable - 4)
-                local = (least if local > most else local) + 4
+            local = _local(size, usable)
             if at + local > limit:
                 return np.int64(-1)
-            if size > most:
+            if size > usable - 35:
                 if not _gathered(data, page_size, usable, seen, at, local - 4, size, spilled):
                     return np.int64(-1)
                 record = spilled

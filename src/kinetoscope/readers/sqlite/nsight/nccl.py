@@ -203,7 +203,7 @@ def _numbers(payloads: Texts, begin: int, width: int, chosen: Bools) -> Int64s:
 
 
 def _innermost(said: _Said, calls: Rows) -> Int64s:
-    """Which range of NCCL each call of CUDA lies in; −1 for none, so the last place of an array with one more."""
+    """The range of NCCL that each call of CUDA lies in; −1 for none, so the last place of an array with one more."""
     result = np.full(len(calls["start"]), -1, np.int64)
     for begin, end in _runs(said.thread):
         mine = np.flatnonzero(calls["globalTid"] == said.thread[begin])
@@ -214,7 +214,7 @@ def _innermost(said: _Said, calls: Rows) -> Int64s:
 
 
 def _runs(values: Int64s) -> list[tuple[int, int]]:
-    """Where each run of equal values begins and ends."""
+    """Bounds of each run of equal values."""
     bounds = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
     return [pair for pair in pairwise(bounds) if pair[0] < pair[1]]
 
@@ -251,7 +251,7 @@ def _depths(thread: Int64s, changes: Int64s) -> Int64s:
 
 
 def _together(said: _Said, members: Int64s, units: Int64s) -> tuple[Int64s, _NcclCalls]:
-    """What the calls of each unit are together, and its place among these; −1 where of several communicators or kinds.
+    """The call that those of each unit are, and its place among these; −1 where of several communicators or kinds.
 
     Args:
         said: the ranges.
