@@ -14,6 +14,7 @@ import pytest
 from kinetoscope.errors import InputError
 from kinetoscope.readers.sqlite import database
 from kinetoscope.readers.sqlite.database import Database, ReadColumns, Wanted
+from kinetoscope.readers.sqlite.pages import page_file
 from tests.conftest import first_quick
 
 WANTED = Wanted(("id", "a", "b"), ("text",), ("number",), ("content",))
@@ -45,7 +46,7 @@ def columns(read: ReadColumns) -> list[Sequence[Any]]:
 def both(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Sequence[Any]] | str, list[Sequence[Any]] | str]:
     """The columns, or why they are refused: out of pages where that can be, and by SQLite."""
     answers: list[list[Sequence[Any]] | str] = []
-    for way in (database.page_file, lambda *_: None):
+    for way in (page_file, lambda *_: None):
         with monkeypatch.context() as patched:
             patched.setattr(database, "page_file", way)
             try:

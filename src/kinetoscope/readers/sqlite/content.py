@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import Final
 
 import numpy as np
@@ -76,5 +76,10 @@ class Content:
     def _count(self, table: str) -> int:
         """How many rows were read of a table."""
         read = self._read.get(table, ReadColumns())
-        columns = (*read.integers.values(), *read.texts.values(), *read.numbers.values(), *read.bytes.values())
+        columns: tuple[Sized, ...] = (
+            *read.integers.values(),
+            *read.texts.values(),
+            *read.numbers.values(),
+            *read.bytes.values(),
+        )
         return len(columns[0]) if columns else 0

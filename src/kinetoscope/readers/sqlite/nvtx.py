@@ -52,8 +52,10 @@ def ranges(texts: Texts) -> NvtxRanges:
     count = len(texts)
     name_end, sequence, operator = np.empty(count, np.int64), *(np.full(count, MISSING, np.int64) for _ in range(2))
     is_operator, sizes = np.zeros(count, np.bool_), np.zeros((2, count), np.int64)
-    bounds = (frozen(bound, np.int64) for bound in (texts.ranges.start, texts.ranges.end))
-    _take_apart(frozen(texts.data, np.uint8), *bounds, name_end, is_operator, sequence, operator, sizes[0], sizes[1])
+    starts, ends = (frozen(bound, np.int64) for bound in (texts.ranges.start, texts.ranges.end))
+    _take_apart(
+        frozen(texts.data, np.uint8), starts, ends, name_end, is_operator, sequence, operator, sizes[0], sizes[1]
+    )
     sizes[1] = np.where(sizes[1] - sizes[0] > _MAX_SIZES_BYTES, sizes[0], sizes[1])
     codes, names = Texts(texts.data, ByteRanges(texts.ranges.start, name_end)).distinct()
     of_sizes, written = Texts(texts.data, ByteRanges(sizes[0], sizes[1])).distinct()

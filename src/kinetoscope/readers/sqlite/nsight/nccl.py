@@ -161,8 +161,13 @@ def _said(export: Export, ranges: NvtxRows) -> _Said | None:
         fields.get(name, nothing) for name in (_COMMUNICATOR, _RANKS, _SIZE)
     )
     return _Said(
-        *(ranges.rows[name][place] for name in ("globalTid", "start", "end")),
-        *(codes, names, communicator, has_communicator),
+        ranges.rows["globalTid"][place],
+        ranges.rows["start"][place],
+        ranges.rows["end"][place],
+        codes,
+        names,
+        communicator,
+        has_communicator,
         np.where(has_ranks, ranks, MISSING),
         np.where(has_size, np.where((size >= 0) & (size < _MAX_SIZE), size, _MAX_SIZE), MISSING),
     )
