@@ -168,7 +168,7 @@ class _DefinedTable:
     is_plain: bool
 
 
-def _table(sql: str, root: object, columns: Sequence[tuple[Any, ...]]) -> _DefinedTable:
+def _table(sql: str, root: int, columns: Sequence[tuple[Any, ...]]) -> _DefinedTable:
     """The table that a statement defines.
 
     Args:
@@ -179,7 +179,7 @@ def _table(sql: str, root: object, columns: Sequence[tuple[Any, ...]]) -> _Defin
     keys = {name: declared.upper() for _, name, declared, _, _, key, _ in columns if key}
     return _DefinedTable(
         {name: declared.upper() for _, name, declared, *_, hidden in columns if hidden == 0},
-        root if isinstance(root, int) else 0,
+        root,
         next(iter(keys)) if [*keys.values()] == ["INTEGER"] else "",
         {name for _, name, _, _, default, *_ in columns if default is not None},
         all(row[6] == 0 for row in columns) and _DESCENDING.search(sql) is None,
@@ -215,7 +215,12 @@ class Database:
         self._run("PRAGMA cell_size_check = ON")
         for name, sql, root in self._listed("SELECT name, sql, rootpage FROM sqlite_master WHERE type = 'table'"):
             if isinstance(sql, str) and sql.lstrip().upper().startswith("CREATE TABLE"):
-                yield name, _table(sql, root, self._listed(f"PRAGMA table_xinfo({_quoted(name)})"))
+                yield (
+                    name,
+                    _table(
+                        sql, root if isinstance(root, int) else 0, self._listed(f"PRAGMA table_xinfo({_quoted(name)})")
+                    ),
+                )
 
     def __enter__(self) -> Self:
         return self
