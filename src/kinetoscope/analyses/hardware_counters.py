@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int32s
-from kinetoscope.algorithms.grouping import group, reduce_by
+from kinetoscope.algorithms.grouping import group, match_first, reduce_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op
 from kinetoscope.model.execution.calls import call_name, call_names
+from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
@@ -62,7 +63,8 @@ def hardware_counters(
     same for d and h) are the FLOPs that the kernel executed; `flops` gives those that the mathematics needs.
 
     Of Intel's GPUs, PTI counts while kernels run as they do, and the file has both: the kernel, and a copy of it with
-    the values.
+    the values. So it is with AMD's counters in databases of rocprofv3, which runs kernels one by one for them. Where
+    each range has the times of a kernel, it is that kernel's.
 
     Limits. If ranges and launches differ in number, operators are null and a note says so. Ranges that the user named
     are no kernels and have the name of the range. Times are those of the replay and left out. To record counters:
@@ -107,6 +109,14 @@ class _Samples:
 def _launches(trace: Trace) -> tuple[Int32s, list[Note]]:
     """The call that launched each range's kernel: int32 [events], −1 for none and for all other events."""
     ranges = _in_time(trace, trace.rows(EventKind.COUNTER_RANGE))
+    work = device_work(trace)
+    times = [np.concatenate([column[work.rows], column[ranges]]) for column in (trace.start, trace.end)]
+    codes, _ = group(*times)
+    kernel = match_first(codes[len(work) :].astype(np.int64), codes[: len(work)].astype(np.int64))
+    if (kernel >= 0).all() and (work.launch[kernel] >= 0).any():
+        result = np.full(len(trace), -1, np.int32)
+        result[ranges] = work.launch[kernel]
+        return result, []
     calls = _launch_calls(trace)
     of_runtime = [
         _LAUNCH_OF_RUNTIME.match(label) is not None for label in trace.strings.labels(trace.name[calls].tolist())

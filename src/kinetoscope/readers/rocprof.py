@@ -19,6 +19,7 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.strings import mapping
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
+from kinetoscope.readers.byte_ranges import Texts
 from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.left_out import kinds_not_read, records_left_out, without_tensors
 from kinetoscope.readers.reader import Reader
@@ -183,7 +184,7 @@ class _Process:
         if not rows:
             return
         start, end, thread, _, texts = (np.array(column) for column in zip(*rows, strict=True))
-        said = nvtx.ranges([str(text) for text in texts.tolist()])
+        said = nvtx.ranges(Texts.of([str(text) for text in texts.tolist()]))
         for kind, chosen in ((EventKind.HOST_OP, said.is_operator), (EventKind.ANNOTATION, ~said.is_operator)):
             if chosen.any():
                 at, until, of_thread = start[chosen], end[chosen], thread[chosen]

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import kinetoscope
-from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.errors import InputError
 from kinetoscope.model.collectives.calls import collective_calls
 from kinetoscope.model.counters.sampled import counter_series
@@ -23,7 +22,7 @@ from kinetoscope.model.timeline.counters import counter_lanes
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers.sqlite.database import Database
+from kinetoscope.readers.sqlite.database import Database, ReadColumns, Wanted
 from tests.catalog.samples import SHARED
 from tests.conftest import first_quick
 
@@ -254,16 +253,16 @@ def test_waits_for_events_name_the_stream_that_they_wait_for(tmp_path: Path) -> 
 def test_a_file_of_several_processes_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = drawn(tmp_path, CUPTI_ACTIVITY_KIND_KERNEL=[kernel(9 + n, 100, 150 + n, device=n) for n in range(4)])
     read: list[str] = []
-    real = Database.integers
+    real = Database.read
 
-    def counted(self: Database, table: str, columns: Sequence[str]) -> dict[str, Int64s]:
+    def counted(self: Database, table: str, wanted: Wanted) -> ReadColumns:
         read.append(table)
-        return real(self, table, columns)
+        return real(self, table, wanted)
 
-    monkeypatch.setattr(Database, "integers", counted)
+    monkeypatch.setattr(Database, "read", counted)
     job = kinetoscope.read(file)
     assert [device_work(job.trace(rank)).duration.tolist() for rank in job.ranks] == [[50], [51], [52], [53]]
-    assert read.count("CUPTI_ACTIVITY_KIND_KERNEL") == 1
+    assert read.count("CUPTI_ACTIVITY_KIND_RUNTIME") == 1
 
 
 def test_what_has_no_place_in_a_trace_is_counted_in_words(tmp_path: Path) -> None:

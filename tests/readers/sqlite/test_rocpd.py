@@ -28,7 +28,9 @@ _TABLES = {
     " workgroup_size_z INT, grid_size_x INT, grid_size_y INT, grid_size_z INT, event_id INT",
     "memory_copy": "id INTEGER PRIMARY KEY, guid TEXT, pid INT, tid INT, start INT, end INT, dst_agent_id INT,"
     " src_agent_id INT, size INT, queue_id INT, stream_id INT, event_id INT",
-    "pmc_event": "id INTEGER PRIMARY KEY, guid TEXT, event_id INT, pmc_id INT, value REAL",
+    "info_pmc": "id INTEGER PRIMARY KEY, guid TEXT, name TEXT NOT NULL",
+    "pmc_event": "id INTEGER PRIMARY KEY, guid TEXT, event_id INT, pmc_id INT, value REAL DEFAULT 0.0",
+    "memory_allocate": "id INTEGER PRIMARY KEY, guid TEXT, pid INT, start INT, end INT, size INT",
 }
 _STRINGS = {
     1: "HIP_RUNTIME_API",
@@ -133,7 +135,12 @@ def drawn(folder: Path) -> Path:
             stream_id=0,
             event_id=6,
         )
-        add("pmc_event", event_id=2, pmc_id=1, value=0.5)
+        for number, name in ((1, "SQ_WAVES"), (2, "GRBM_GUI_ACTIVE")):
+            add("info_pmc", id=number, name=name)
+        for counter, value in ((1, 0.5), (1, 7.5), (2, 1000)):
+            add("pmc_event", event_id=2, pmc_id=counter, value=value)
+        add("pmc_event", event_id=77, pmc_id=1, value=3)
+        add("memory_allocate", pid=1, start=1, end=2, size=64)
     connection.close()
     return file
 
@@ -158,7 +165,14 @@ def test_each_process_is_a_rank_with_its_work_and_markers(tmp_path: Path) -> Non
     assert trace.event(kernel)["args"]["grid"] == [4, 1, 1]  # of 1,000 work-items in groups of 256
     assert arguments.integers(trace, "bytes", trace.rows(EventKind.MEMCPY)).tolist() == [4096]
     assert trace.metadata["deviceProperties"][1] == {"id": 1, "name": "AMD Instinct MI300X", "maxComputeUnits": 304}
-    assert "rocpd_pmc_event (1)" in str(trace.health["KINDS_NOT_READ"])
+    assert str(trace.health["KINDS_NOT_READ"]) == "Records of rocprofv3 that are not read: allocations of memory (1)."
+
+
+def test_counters_of_the_hardware_are_those_of_the_kernels_and_their_operators(tmp_path: Path) -> None:
+    job = kinetoscope.read(drawn(tmp_path))
+    rows = kinetoscope.hardware_counters(job).frame.select("rank", "operator", "counter", "calls", "total").rows()
+    assert rows == [(1, "aten::mm", "GRBM_GUI_ACTIVE", 1, 1000.0), (1, "aten::mm", "SQ_WAVES", 1, 8.0)]
+    assert len(device_work(job.trace(1))) == 2  # the copies with the values are no work
 
 
 def test_suffixes_do_not_matter_and_files_of_other_programs_are_refused(tmp_path: Path) -> None:

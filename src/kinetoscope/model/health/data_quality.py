@@ -282,13 +282,10 @@ def unfinished(trace: Trace) -> Iterator[Note]:
 
 
 def kernel_replay(trace: Trace) -> Iterator[Note]:
-    """Kernels replayed for hardware counters."""
+    """Kernels of which hardware counters were read, for which they are replayed or run one by one."""
     count = int(np.count_nonzero(trace.kind == EventKind.COUNTER_RANGE))
     if count:
-        message = (
-            f"{number_of(count, 'kernel was', 'kernels were')} replayed to read hardware counters: times are not those "
-        )
-        message += "of a normal run."
+        message = f"Hardware counters were read of {number_of(count, 'kernel')}: times are not those of a normal run."
         yield Note("KERNEL_REPLAY", message, "warning", count)
 
 

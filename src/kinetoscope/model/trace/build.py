@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.grouping import group, group_in_order
 from kinetoscope.model.trace.arguments import written_key
 from kinetoscope.model.trace.demangling import with_demangled
 from kinetoscope.model.trace.event_kinds import CATEGORIES, MEMORY_NAME, EventKind
@@ -67,8 +68,8 @@ class Coded:
     @classmethod
     def of(cls, column: NDArray[Any], value: Callable[[Any], Any]) -> Self:
         """The column whose values a function makes of numbers, or of rows of numbers: once of each that is another."""
-        used, places = np.unique(column, axis=0, return_inverse=True)
-        return cls(places.astype(np.int64).ravel(), [value(each) for each in used.tolist()])
+        used, places = _used(column)
+        return cls(places, [value(each) for each in used.tolist()])
 
     def at(self, rows: NDArray[Any]) -> Self:
         """The values of some events."""
@@ -293,24 +294,24 @@ class TraceBuilder:
         """The track of each event, by its process and thread."""
         (processes, of_process), (threads, of_thread) = (_distinct(column, count) for column in place)
         together = of_process * len(threads) + of_thread
-        pairs, first, which = np.unique(together, return_index=True, return_inverse=True)
-        tracks = np.zeros(len(pairs), np.int64)
-        for pair in np.argsort(first).tolist():  # in the order in which they come
-            one, other = divmod(int(pairs[pair]), len(threads))
-            tracks[pair] = self._tracks.setdefault((processes[one], threads[other]), len(self._tracks))
-        each: Int64s = tracks[which]
+        which, first = group(together)  # in the order in which they come
+        pairs = (divmod(pair, len(threads)) for pair in together[first].tolist())
+        tracks = [self._tracks.setdefault((processes[one], threads[other]), len(self._tracks)) for one, other in pairs]
+        each: Int64s = np.array(tracks, np.int64)[which]
         return each
 
     def _slots(self, column: Column, count: int) -> tuple[int, Int64s]:
         """The kind of a column's values, and the 64 bits of each."""
         if isinstance(column, Coded):
-            used, places = np.unique(column.codes, return_inverse=True)
+            used, places = _used(column.codes)
             kind, bits = self._slots([column.values[place] for place in used.tolist()], len(used))
             return kind, bits[places]
         if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
             return INT, column.astype(np.int64)
         if isinstance(column, np.ndarray) and column.dtype.kind == "f":
             return FLOAT, column.astype(np.float64).view(np.int64)
+        if isinstance(column, str) and count:
+            return STRING, np.full(count, self._code(column))
         values = _each(column, count)
         distinct = dict.fromkeys(values, 0) if all(isinstance(value, str) for value in values) else {}
         if len(distinct) or not count:
@@ -329,14 +330,25 @@ class TraceBuilder:
         return self._codes.setdefault((spelled(text), 0), len(self._codes))
 
 
+def _used(column: NDArray[Any]) -> tuple[NDArray[Any], Int64s]:
+    """The values or rows of a column, each once and in order, and the place of each row's among them."""
+    if column.dtype.kind != "i":
+        values, places = np.unique(column, axis=0, return_inverse=True)
+        return values, places.astype(np.int64).ravel()
+    codes, first = group_in_order(*(column.T if column.ndim > 1 else (column,)))
+    return column[first], codes.astype(np.int64)
+
+
 def _distinct(column: Column, count: int) -> tuple[Sequence[Any], Int64s]:
     """The values of a column, each once, and the place of each event's value among them."""
     if isinstance(column, np.ndarray):
-        values, places = np.unique(column, return_inverse=True)
-        return values.tolist(), places.astype(np.int64)
+        values, places = _used(column)
+        return values.tolist(), places
     if isinstance(column, Coded):
-        used, places = np.unique(column.codes, return_inverse=True)
-        return [column.values[code] for code in used.tolist()], places.astype(np.int64)
+        used, places = _used(column.codes)
+        return [column.values[code] for code in used.tolist()], places
+    if isinstance(column, (str, int, float)):
+        return [column], np.zeros(count, np.int64)
     each = _each(column, count)
     places_of = {value: place for place, value in enumerate(dict.fromkeys(each))}
     return [*places_of], np.array([places_of[value] for value in each], np.int64)

@@ -14,9 +14,10 @@ from kinetoscope.algorithms.arrays import Int64s, UInt8s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.errors import LimitError
 from kinetoscope.model.trace.build import Coded, Column
+from kinetoscope.readers.byte_ranges import ByteRanges, distinct
 from kinetoscope.readers.perfetto import interned
 from kinetoscope.readers.perfetto.interned import Interned
-from kinetoscope.readers.perfetto.wire import FIXED64, VARINT, ByteRanges, Fields, distinct, fields
+from kinetoscope.readers.perfetto.wire import FIXED64, VARINT, Fields, fields
 
 NAME_ID, BOOL, UINT, INT, DOUBLE, TEXT, POINTER, JSON, NAME, ENTRIES, VALUES, TEXT_ID = (
     1,

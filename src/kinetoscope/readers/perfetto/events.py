@@ -10,13 +10,14 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.trace.build import Coded, Column, TraceBuilder, part
 from kinetoscope.model.trace.event_kinds import CATEGORIES
+from kinetoscope.readers.byte_ranges import ByteRanges, distinct
 from kinetoscope.readers.perfetto import interned
 from kinetoscope.readers.perfetto.annotations import AN_INTEGER, arguments_of, text_of
 from kinetoscope.readers.perfetto.interned import Interned
 from kinetoscope.readers.perfetto.packets import TRACK_EVENT, Packets
 from kinetoscope.readers.perfetto.slices import BEGIN, END, partners
 from kinetoscope.readers.perfetto.tracks import RecordedTracks
-from kinetoscope.readers.perfetto.wire import VARINT, ByteRanges, distinct, fields
+from kinetoscope.readers.perfetto.wire import VARINT, fields
 
 _CATEGORY_IDS, _ANNOTATIONS, _LEGACY, _TYPE, _NAME_ID, _TRACK, _CATEGORIES, _NAME = 3, 4, 6, 9, 10, 11, 22, 23
 _VALUE, _DOUBLE, _LAUNCHED = 30, 44, 3000

@@ -9,8 +9,9 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s, UInt8s
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.readers.byte_ranges import ByteRanges
 from kinetoscope.readers.perfetto.packets import INTERNED, Packets
-from kinetoscope.readers.perfetto.wire import ByteRanges, Fields, fields
+from kinetoscope.readers.perfetto.wire import Fields, fields
 
 CATEGORIES, NAMES, KEYS, TEXTS = 1, 2, 3, 29
 SPECIFICATIONS, KERNELS, COMPUTE_KEYS, COUNTER_DESCRIPTORS = 24, 1000, 1001, 47

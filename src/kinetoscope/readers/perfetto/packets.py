@@ -15,7 +15,8 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int64s, UInt8s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.errors import LimitError
-from kinetoscope.readers.perfetto.wire import ByteRanges, Fields, fields
+from kinetoscope.readers.byte_ranges import ByteRanges
+from kinetoscope.readers.perfetto.wire import Fields, fields
 
 PACKET: Final = 1
 """Field of the recording."""

@@ -28,6 +28,7 @@ from kinetoscope.model.trace.symptoms import cut_stream, note_of
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
+from kinetoscope.readers.byte_ranges import ByteRanges
 from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.left_out import kinds_not_read
 from kinetoscope.readers.perfetto.annotations import text_of
@@ -36,7 +37,7 @@ from kinetoscope.readers.perfetto.interned import Interned
 from kinetoscope.readers.perfetto.packets import CHROME, Packets, packets
 from kinetoscope.readers.perfetto.stages import GpuStages, add_counters
 from kinetoscope.readers.perfetto.tracks import RecordedTracks
-from kinetoscope.readers.perfetto.wire import LENGTH, VARINT, ByteRanges, fields
+from kinetoscope.readers.perfetto.wire import LENGTH, VARINT, fields
 from kinetoscope.readers.reader import Reader
 
 _READ: Final = frozenset((5, 6, 11, 52, 53, 60))

@@ -9,12 +9,13 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.trace.build import Coded, Column, TraceBuilder, part
+from kinetoscope.readers.byte_ranges import ByteRanges, distinct
 from kinetoscope.readers.perfetto import interned
 from kinetoscope.readers.perfetto.annotations import A_TEXT, AN_INTEGER, EventArguments, pairs, text_of
 from kinetoscope.readers.perfetto.events import TrackEvents
 from kinetoscope.readers.perfetto.interned import Interned
 from kinetoscope.readers.perfetto.packets import COUNTERS, STAGE, Packets
-from kinetoscope.readers.perfetto.wire import FIXED64, VARINT, ByteRanges, Fields, distinct, fields
+from kinetoscope.readers.perfetto.wire import FIXED64, VARINT, Fields, fields
 
 _ID, _DURATION, _EXTRA, _GPU, _QUEUE_ID, _STAGE_ID, _NAME, _KERNEL_ID, _NAME_ID, _LAUNCH = (
     1,

@@ -13,7 +13,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s, UInt8s
 from kinetoscope.algorithms.compiled import compiled, frozen, inlined
-from kinetoscope.algorithms.grouping import group
+from kinetoscope.readers.byte_ranges import ByteRanges
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 """Types of fields on the wire."""
@@ -84,30 +84,6 @@ def _take_apart(data, starts, ends, damaged, message, number, kind, value, at): 
                 at[count] = begin
             count += 1
     return count
-
-
-@dataclass(frozen=True, slots=True)
-class ByteRanges:
-    """Ranges of bytes; the start is −1 where there is none."""
-
-    start: Int64s
-    end: Int64s
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    @property
-    def there(self) -> Bools:
-        """Bool: is there one?"""
-        return np.asarray(self.start >= 0)
-
-    def at(self, places: Int64s | Bools) -> ByteRanges:
-        """Some of them."""
-        return ByteRanges(self.start[places], self.end[places])
-
-    def or_else(self, other: ByteRanges) -> ByteRanges:
-        """These, and the other where there is none."""
-        return ByteRanges(np.where(self.there, self.start, other.start), np.where(self.there, self.end, other.end))
 
 
 @dataclass(frozen=True)
@@ -191,46 +167,3 @@ def fields(data: UInt8s, ranges: ByteRanges) -> Fields:
 def _columns(count: int) -> tuple[Int32s, Int32s, UInt8s, Int64s, Int64s]:
     integers, longs = np.empty((2, count), np.int32), np.empty((2, count), np.int64)
     return integers[0], integers[1], np.empty(count, np.uint8), longs[0], longs[1]
-
-
-# --- texts
-
-
-@compiled
-def _hashes(data, starts, ends, hashes):  # type: ignore[no-untyped-def]
-    for each in range(starts.size):
-        mixed = np.uint64(14695981039346656037)
-        for place in range(starts[each], ends[each]):
-            mixed = (mixed ^ np.uint64(data[place])) * np.uint64(1099511628211)
-        hashes[each] = np.int64(mixed)
-
-
-@compiled
-def _differing(data, starts, ends, codes, representatives):  # type: ignore[no-untyped-def]
-    """How many ranges are not the same bytes as that which stands for them."""
-    count = 0
-    for each in range(starts.size):
-        other = representatives[codes[each]]
-        size = ends[each] - starts[each]
-        if ends[other] - starts[other] != size:
-            count += 1
-            continue
-        for offset in range(size):
-            if data[starts[each] + offset] != data[starts[other] + offset]:
-                count += 1
-                break
-    return count
-
-
-def distinct(data: UInt8s, ranges: ByteRanges) -> tuple[Int64s, list[bytes]]:
-    """The bytes of ranges, each content once, and which of them each range has; none is empty bytes."""
-    data, starts, ends = frozen(data, np.uint8), frozen(ranges.start, np.int64), frozen(ranges.end, np.int64)
-    hashes = np.empty(len(starts), np.int64)
-    _hashes(data, starts, ends, hashes)
-    codes, representatives = group(hashes, ends - starts)
-    if _differing(data, starts, ends, frozen(codes, np.int32), frozen(representatives, np.int32)):
-        places: dict[bytes, int] = {}
-        raw = [data[start:end].tobytes() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        return np.array([places.setdefault(each, len(places)) for each in raw], np.int64), [*places]
-    pairs = zip(starts[representatives].tolist(), ends[representatives].tolist(), strict=True)
-    return codes.astype(np.int64), [data[start:end].tobytes() if start >= 0 else b"" for start, end in pairs]

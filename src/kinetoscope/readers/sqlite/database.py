@@ -7,27 +7,30 @@ says. A value of another type than its column's counts as none.
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import numpy as np
-import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError, NotFoundError
 from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.source import Source
 from kinetoscope.notes import Note
+from kinetoscope.readers.byte_ranges import Texts
 from kinetoscope.readers.files.stream import is_url, opened
+from kinetoscope.readers.sqlite import pages
+from kinetoscope.readers.sqlite.pages import page_file
 
 MAGIC: Final = b"SQLite format 3\0"
 
@@ -42,6 +45,9 @@ T = TypeVar("T")
 
 REPORTS: Final = (".nsys-rep", ".qdrep")
 """Endings of reports of Nsight Systems, which only its own program reads."""
+
+_DESCENDING: Final = re.compile(r"(?i)PRIMARY\s+KEY\s+DESC")
+"""Such a column does not stand for the number of the row."""
 
 EXPORT: Final = "nsys export --type sqlite --lazy=false"
 
@@ -116,6 +122,70 @@ class ReadProcess:
     notes: tuple[Note, ...]
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Columns of a table, by what they hold."""
+
+    integers: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    bytes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReadColumns:
+    """Columns of a table in the order of the file, by name; one that is not there has no values.
+
+    Attributes:
+        integers: `MISSING` in place of null and of what is no integer.
+        texts: "" in place of null and of what is no text.
+        numbers: NaN in place of null and of what is no number.
+        bytes: none in place of null and of what are no bytes.
+    """
+
+    integers: Mapping[str, Int64s] = field(default_factory=dict)
+    texts: Mapping[str, Texts] = field(default_factory=dict)
+    numbers: Mapping[str, Floats] = field(default_factory=dict)
+    bytes: Mapping[str, Texts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _DefinedTable:
+    """A plain table.
+
+    Attributes:
+        columns: the types that its columns declare, by name.
+        root: the first of its pages.
+        row_number: the column that stands for the number of the row; "" for none.
+        with_defaults: columns that have a value where a record has none.
+        is_plain: its pages can be read.
+    """
+
+    columns: Mapping[str, str]
+    root: int
+    row_number: str
+    with_defaults: Collection[str]
+    is_plain: bool
+
+
+def _table(sql: str, root: int, columns: Sequence[tuple[Any, ...]]) -> _DefinedTable:
+    """The table that a statement defines.
+
+    Args:
+        sql: the statement.
+        root: where its pages begin.
+        columns: number, name, type, not null, default, place in the key, kind; as `table_xinfo` lists them.
+    """
+    keys = {name: declared.upper() for _, name, declared, _, _, key, _ in columns if key}
+    return _DefinedTable(
+        {name: declared.upper() for _, name, declared, *_, hidden in columns if hidden == 0},
+        root,
+        next(iter(keys)) if [*keys.values()] == ["INTEGER"] else "",
+        {name for _, name, _, _, default, *_ in columns if default is not None},
+        all(row[6] == 0 for row in columns) and _DESCENDING.search(sql) is None,
+    )
+
+
 class Database:
     """A SQLite file; a context manager, which closes it.
 
@@ -133,19 +203,24 @@ class Database:
         self._connection = sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)
         try:
             self._tables = dict(self._plain_tables())
+            self._pages = page_file(path, self._listed("PRAGMA page_count")[0][0])
         except BaseException:
             self._connection.close()
             raise
 
-    def _plain_tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Names of the plain tables, and of their columns."""
+    def _plain_tables(self) -> Iterator[tuple[str, _DefinedTable]]:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_TEXT_BYTES)
         self._connection.text_factory = _text
         self._run("PRAGMA trusted_schema = OFF")
         self._run("PRAGMA cell_size_check = ON")
-        for name, sql in self._listed("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
+        for name, sql, root in self._listed("SELECT name, sql, rootpage FROM sqlite_master WHERE type = 'table'"):
             if isinstance(sql, str) and sql.lstrip().upper().startswith("CREATE TABLE"):
-                yield name, tuple(column for _, column, *_ in self._listed(f"PRAGMA table_info({_quoted(name)})"))
+                yield (
+                    name,
+                    _table(
+                        sql, root if isinstance(root, int) else 0, self._listed(f"PRAGMA table_xinfo({_quoted(name)})")
+                    ),
+                )
 
     def __enter__(self) -> Self:
         return self
@@ -160,61 +235,90 @@ class Database:
 
     def has(self, table: str, *columns: str) -> bool:
         """True if there is such a table, and it has these columns."""
-        return table in self._tables and {*columns} <= {*self._tables[table]}
+        return table in self._tables and {*columns} <= {*self._tables[table].columns}
 
     def count(self, table: str) -> int:
         """How many rows a table has; 0 where it is not there."""
         return int(self._listed(f"SELECT count(*) FROM {_quoted(table)}")[0][0]) if self.has(table) else 0
 
-    def integers(self, table: str, columns: Sequence[str]) -> dict[str, Int64s]:
-        """Columns of integers, by name, in the order of the file.
-
-        Args:
-            table: which; without it all are empty.
-            columns: their names; one that is not there is all `MISSING`.
-        """
+    def read(self, table: str, wanted: Wanted) -> ReadColumns:
+        """Columns of a table: out of its pages where that can be, else by SQLite."""
         if not self.has(table):
-            return {name: np.zeros(0, np.int64) for name in columns}
-        there = [name for name in columns if self.has(table, name)]
-        fields = ", ".join(f"iif(typeof({_quoted(name)}) = 'integer', {_quoted(name)}, {MISSING})" for name in there)
+            return ReadColumns()
+        there = Wanted(
+            *(
+                tuple(name for name in names if self.has(table, name))
+                for names in (wanted.integers, wanted.texts, wanted.numbers, wanted.bytes)
+            )
+        )
+        return self._out_of_pages(self._tables[table], there) or self._by_sqlite(table, there)
+
+    def _out_of_pages(self, table: _DefinedTable, wanted: Wanted) -> ReadColumns | None:
+        """Columns of a plain table; None where something is not as usual."""
+        has_odd_integers = any(_is_real(table.columns[name]) for name in wanted.integers)
+        if self._pages is None or not table.is_plain or has_odd_integers:
+            return None
+        kinds = [0] * len(table.columns)
+        places = {name: place for place, name in enumerate(table.columns)}
+        for kind, names in (
+            (pages.INTEGER, wanted.integers),
+            (pages.NUMBER, wanted.numbers),
+            (pages.TEXT, wanted.texts),
+            (pages.BYTES, wanted.bytes),
+        ):
+            for name in names:
+                kinds[places[name]] = kind | (pages.ROW_NUMBER if name == table.row_number else 0)
+        fewest = max(
+            (places[name] + 1 for name in (*table.with_defaults, table.row_number) if name and kinds[places[name]]),
+            default=0,
+        )
+        rows = pages.rows(self._pages, table.root, kinds, fewest)
+        if rows is None:
+            return None
+        integers, numbers = (sorted(names, key=places.__getitem__) for names in (wanted.integers, wanted.numbers))
+        ranged = dict(
+            zip(
+                sorted((*wanted.texts, *wanted.bytes), key=places.__getitem__),
+                (Texts(rows.data, ranges) for ranges in rows.ranges),
+                strict=True,
+            )
+        )
+        return ReadColumns(
+            dict(zip(integers, rows.integers, strict=True)),
+            {name: ranged[name] for name in wanted.texts},
+            dict(zip(numbers, rows.numbers, strict=True)),
+            {name: ranged[name] for name in wanted.bytes},
+        )
+
+    def _by_sqlite(self, table: str, wanted: Wanted) -> ReadColumns:
+        return ReadColumns(
+            self._integers(table, wanted.integers),
+            {name: self._texts(table, name) for name in wanted.texts},
+            {name: self._numbers(table, name) for name in wanted.numbers},
+            {name: self._bytes(table, name) for name in wanted.bytes},
+        )
+
+    def _integers(self, table: str, columns: Sequence[str]) -> dict[str, Int64s]:
+        fields = ", ".join(f"iif(typeof({_quoted(name)}) = 'integer', {_quoted(name)}, {MISSING})" for name in columns)
         rows = self._run(f"SELECT {fields or '1'} FROM {_quoted(table)}")
         flat = self._guarded(lambda: np.fromiter(itertools.chain.from_iterable(rows), np.int64))
-        grid = flat.reshape(-1, max(len(there), 1))
-        none = np.full(len(grid), MISSING, np.int64)
-        return {name: grid[:, there.index(name)].copy() if name in there else none for name in columns}
+        grid = flat.reshape(-1, max(len(columns), 1))
+        return {name: grid[:, place].copy() for place, name in enumerate(columns)}
 
-    def texts(self, table: str, column: str) -> pl.Series:
-        """A column of texts; "" in place of null and of what is no text."""
-        return pl.Series(column, self._column(table, column, "typeof({0}) = 'text'", "''"), pl.String)
+    def _texts(self, table: str, column: str) -> Texts:
+        return Texts.of(self._column(table, column, "typeof({0}) = 'text'", "''"))
 
-    def numbers(self, table: str, column: str) -> Floats:
-        """A column of numbers; NaN in place of null and of what is no number."""
+    def _numbers(self, table: str, column: str) -> Floats:
         values = self._column(table, column, "typeof({0}) IN ('integer', 'real')", "NULL")
         return np.array([np.nan if value is None else value for value in values], np.float64)
 
-    def bytes(self, table: str, column: str) -> list[bytes]:
-        """A column of bytes; none in place of null and of what are no bytes."""
-        return self._column(table, column, "typeof({0}) = 'blob'", "x''")
-
-    def least(self, table: str, by: Sequence[str], column: str) -> list[tuple[int, ...]]:
-        """The distinct integers in some columns, and the least integer of another with each; `MISSING` for none."""
-        if not self.has(table, *by, column):
-            return []
-        name, groups = _quoted(column), [_quoted(each) for each in by]
-        least = f"coalesce(min(iif(typeof({name}) = 'integer', {name}, NULL)), {MISSING})"
-        integers = " AND ".join(f"typeof({each}) = 'integer'" for each in groups)
-        listed = ", ".join(groups)
-        return self._listed(f"SELECT {listed}, {least} FROM {_quoted(table)} WHERE {integers} GROUP BY {listed}")
+    def _bytes(self, table: str, column: str) -> Texts:
+        return Texts.of(self._column(table, column, "typeof({0}) = 'blob'", "x''"))
 
     def _column(self, table: str, column: str, condition: str, otherwise: str) -> list[Any]:
         """The values of a column that meet a condition, and another in place of those that do not."""
-        if not self.has(table, column):
-            return self._listed_values(f"SELECT {otherwise} FROM {_quoted(table)}") if self.has(table) else []
         name = _quoted(column)
-        return self._listed_values(f"SELECT iif({condition.format(name)}, {name}, {otherwise}) FROM {_quoted(table)}")
-
-    def _listed_values(self, statement: str) -> list[Any]:
-        rows = self._run(statement)
+        rows = self._run(f"SELECT iif({condition.format(name)}, {name}, {otherwise}) FROM {_quoted(table)}")
         return self._guarded(lambda: list(itertools.chain.from_iterable(rows)))
 
     def _listed(self, statement: str) -> list[tuple[Any, ...]]:
@@ -232,6 +336,12 @@ class Database:
             raise BrokenTraceError(f"{self._url}: damaged: a name in it is no text; export it again") from error
         except (sqlite3.Error, OverflowError) as error:
             raise BrokenTraceError(f"{self._url}: damaged: {error}; export it again") from error
+
+
+def _is_real(declared: str) -> bool:
+    """True for a column whose integers SQLite gives as real numbers, by the type that it declares."""
+    is_other = any(word in declared for word in ("INT", "CHAR", "CLOB", "TEXT", "BLOB"))
+    return not is_other and any(word in declared for word in ("REAL", "FLOA", "DOUB"))
 
 
 def _quoted(name: str) -> str:

@@ -15,17 +15,19 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.grouping import distinct_sequences, group_in_order, match_first
 from kinetoscope.model.trace.build import Coded, TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.strings import json_object
 from kinetoscope.notes import Note
+from kinetoscope.readers.byte_ranges import Texts
 from kinetoscope.readers.left_out import kinds_not_read, without_tensors
 from kinetoscope.readers.sqlite import nvtx
-from kinetoscope.readers.sqlite.content import Content, Wanted
-from kinetoscope.readers.sqlite.database import MISSING, Database, ReadProcess
+from kinetoscope.readers.sqlite.content import Content, in_order
+from kinetoscope.readers.sqlite.database import MISSING, Database, ReadProcess, Wanted
 
 _METADATA: Final = "rocpd_metadata"
-_NOT_READ: Final = ("rocpd_pmc_event", "rocpd_sample", "rocpd_memory_allocate")
+_NOT_READ: Final = {"rocpd_sample": "samples", "rocpd_memory_allocate": "allocations of memory"}
 """Tables of records that are not in the trace; a note counts them."""
 
 _SIDES_OF_KERNELS: Final = tuple(f"{what}_size_{axis}" for what in ("grid", "workgroup") for axis in "xyz")
@@ -36,6 +38,8 @@ _WANTED: Final[Mapping[str, Wanted]] = {
     "rocpd_info_process": Wanted(("id", "pid")),
     "rocpd_info_thread": Wanted(("id", "tid")),
     "rocpd_info_agent": Wanted(("id", "type_index"), texts=("type", "product_name", "name", "extdata")),
+    "rocpd_info_pmc": Wanted(("id",), texts=("name",)),
+    "rocpd_pmc_event": Wanted(("event_id", "pmc_id"), numbers=("value",)),
     "rocpd_info_kernel_symbol": Wanted(("id",), texts=("display_name",)),
     "rocpd_event": Wanted(("id", "category_id", "stack_id", "correlation_id"), texts=("extdata",)),
     "rocpd_kernel_dispatch": Wanted((*_PLACED, "agent_id", "kernel_id", "group_segment_size", *_SIDES_OF_KERNELS)),
@@ -60,15 +64,14 @@ def fits(database: Database) -> bool:
 
 def processes(database: Database) -> list[int]:
     """The processes that work on devices: by device, then by their first work."""
-    seen: dict[int, tuple[int, int]] = {}
+    wanted = {name: _WANTED[name] for name in ("rocpd_info_process", "rocpd_info_agent")}
+    wanted["rocpd_kernel_dispatch"] = Wanted(("pid", "agent_id", "start"))
+    work = []
     for suffix in _suffixes(database.tables):
-        places = {name + suffix: _WANTED[name] for name in ("rocpd_info_process", "rocpd_info_agent")}
-        each = _ProcessTables(Content(database, places), suffix)
-        for process, agent, start in database.least(f"rocpd_kernel_dispatch{suffix}", ("pid", "agent_id"), "start"):
-            [device] = each.devices(np.array([agent])).tolist()
-            pid = each.pid(process)
-            seen[pid] = min(seen.get(pid, (device, start)), (device, start))
-    return sorted(seen, key=lambda pid: (*seen[pid], pid))
+        each = _ProcessTables(Content(database, {name + suffix: columns for name, columns in wanted.items()}), suffix)
+        rows = each.integers("rocpd_kernel_dispatch", ("pid", "agent_id", "start"))
+        work.append((each.pids(rows["pid"]), each.devices(rows["agent_id"]), rows["start"]))
+    return in_order(work, lambda pids: pids)
 
 
 def content(database: Database) -> Content:
@@ -97,7 +100,7 @@ def _suffixes(tables: Sequence[str]) -> list[str]:
 
 
 def _notes(tables: Sequence[_ProcessTables]) -> Iterator[Note]:
-    counts = {name: sum(each.count(name) for each in tables) for name in _NOT_READ}
+    counts = {what: sum(each.count(name) for each in tables) for name, what in _NOT_READ.items()}
     yield from kinds_not_read("Records of rocprofv3", counts)
     yield without_tensors("rocprofv3", "operators only where the program marks them")
 
@@ -115,7 +118,7 @@ class _ProcessTables:
 
     def texts(self, table: str, column: str) -> list[str]:
         """A column of texts."""
-        return self.content.texts(table + self.suffix, column).to_list()
+        return self.content.texts(table + self.suffix, column).listed()
 
     def count(self, table: str) -> int:
         """Rows of a table."""
@@ -141,9 +144,10 @@ class _ProcessTables:
         rows = self.integers("rocpd_info_thread", ("id", "tid"))
         return dict(zip(rows["id"].tolist(), rows["tid"].tolist(), strict=True))
 
-    def pid(self, row: int) -> int:
-        """The process that a row of processes is about."""
-        return self._pids.get(row, row)
+    def pids(self, rows: Int64s) -> Int64s:
+        """The processes that rows of processes are about."""
+        known = _mapped(rows, self._pids)
+        return np.where(known == MISSING, rows, known)
 
     @cached_property
     def _agents(self) -> dict[int, tuple[str, int]]:
@@ -194,8 +198,7 @@ class _Events:
         rows = self._tables.integers(table, _WANTED[table].integers)
         chosen = (rows["start"] >= 0) & (rows["end"] >= 0)
         if self._process is not None:
-            pids = _mapped(rows["pid"], {row: self._tables.pid(row) for row in np.unique(rows["pid"]).tolist()})
-            chosen &= pids == self._process
+            chosen &= self._tables.pids(rows["pid"]) == self._process
         return {name: column[chosen] for name, column in rows.items()}
 
     def _kernels(self) -> None:
@@ -205,14 +208,47 @@ class _Events:
         group = np.stack([np.maximum(rows[name], 1) for name in sides[3:]], axis=1)
         grid = np.stack([rows[name] for name in sides[:3]], axis=1)
         blocks = -(-grid // group)  # the grid counts work-items
+        named = _named(rows["kernel_id"], names)
+        self._counters(rows, named)
         self._work(
             EventKind.KERNEL,
-            _named(rows["kernel_id"], names),
+            named,
             rows,
             shared_memory=np.maximum(rows["group_segment_size"], 0),
             grid=Coded.of(blocks, list),
             block=Coded.of(group, list),
         )
+
+    def _counters(self, kernels: Mapping[str, Int64s], names: Coded) -> None:
+        """Values of hardware counters, as copies of the kernels that have them; those of several units are added up."""
+        counted = self._tables.integers("rocpd_pmc_event", ("event_id", "pmc_id"))
+        value = self._tables.content.numbers("rocpd_pmc_event" + self._tables.suffix, "value")
+        counter = _named(counted["pmc_id"], self._tables.by_id("rocpd_info_pmc", "name"))
+        kernel = match_first(counted["event_id"], kernels["event_id"])
+        is_named = np.array([name != "" for name in counter.values], np.bool_)[counter.codes]
+        known = np.flatnonzero((kernel >= 0) & np.isfinite(value) & is_named)
+        cells, first = group_in_order(kernel[known], counter.codes[known])
+        row, column = kernel[known][first], counter.codes[known][first]
+        total = np.bincount(cells, value[known], len(first))
+        begins = np.flatnonzero(np.diff(row, prepend=-1))
+        same, patterns = distinct_sequences(np.append(begins, len(row)), column.astype(np.int32))
+        for pattern, place in enumerate(patterns.tolist()):
+            begin = begins[same == pattern]
+            end = begins[place + 1] if place + 1 < len(begins) else len(row)
+            some = {name: values[row[begin]] for name, values in kernels.items()}
+            self._built.add_as_written(
+                "X",
+                "cuda_profiler_range",
+                names.at(row[begin]),
+                some["start"],
+                some["end"],
+                process=self._tables.devices(some["agent_id"]),
+                thread=_stream(some),
+                arguments={
+                    counter.values[code]: total[begin + offset]
+                    for offset, code in enumerate(column[begins[place] : end].tolist())
+                },
+            )
 
     def _copies(self) -> None:
         rows = self._rows("rocpd_memory_copy")
@@ -230,7 +266,7 @@ class _Events:
         if not len(rows["start"]):
             return
         device = self._tables.devices(rows["agent_id"])
-        stream = np.where(rows["stream_id"] > 0, rows["stream_id"], rows["queue_id"])
+        stream = _stream(rows)
         self._built.add(
             kind,
             names,
@@ -258,7 +294,7 @@ class _Events:
         names = _named(rows["name_id"], self._tables.strings)
         self._host(EventKind.RUNTIME, names, rows, ~is_marker & ~is_library, joined=True)
         self._host(EventKind.ANNOTATION, names, rows, is_library)
-        said = nvtx.ranges(self._messages(rows, names, is_marker))
+        said = nvtx.ranges(Texts.of(self._messages(rows, names, is_marker)))
         markers = {name: column[is_marker] for name, column in rows.items()}
         self._host(EventKind.HOST_OP, said.name, markers, said.is_operator)
         self._host(EventKind.ANNOTATION, said.name, markers, ~said.is_operator)
@@ -276,17 +312,20 @@ class _Events:
     ) -> None:
         if not chosen.any():
             return
-        pids = {row: self._tables.pid(row) for row in np.unique(rows["pid"]).tolist()}
         arguments = {"correlation": _mapped(rows["event_id"][chosen], self._correlations)} if joined else {}
         self._built.add(
             kind,
             names.at(chosen),
             rows["start"][chosen],
             rows["end"][chosen],
-            process=_mapped(rows["pid"][chosen], pids),
+            process=self._tables.pids(rows["pid"][chosen]),
             thread=_mapped(rows["tid"][chosen], self._tables.tids),
             **arguments,
         )
+
+
+def _stream(rows: Mapping[str, Int64s]) -> Int64s:
+    return np.where(rows["stream_id"] > 0, rows["stream_id"], rows["queue_id"])
 
 
 def _mapped(keys: Int64s, values: Mapping[int, int]) -> Int64s:

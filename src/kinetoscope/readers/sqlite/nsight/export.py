@@ -10,13 +10,12 @@ import numpy as np
 from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.notes import Note
 from kinetoscope.readers.left_out import kinds_not_read, records_left_out, without_tensors
-from kinetoscope.readers.sqlite.content import Content
-from kinetoscope.readers.sqlite.database import Database, ReadProcess
+from kinetoscope.readers.sqlite.content import Content, in_order
+from kinetoscope.readers.sqlite.database import Database, ReadProcess, Wanted
 from kinetoscope.readers.sqlite.nsight import host, work
 from kinetoscope.readers.sqlite.nsight.metrics import add_metrics, device_numbers
 from kinetoscope.readers.sqlite.nsight.nccl import Collectives
 from kinetoscope.readers.sqlite.nsight.tables import (
-    CAPTURED,
     COPIES,
     DEVICES,
     EXPORTED,
@@ -58,12 +57,9 @@ def fits(database: Database) -> bool:
 
 def processes(database: Database) -> list[int]:
     """The processes that work on devices: by device, then by their first work."""
-    seen: dict[int, tuple[int, int]] = {}
-    for table in _OF_DEVICES:
-        for identity, device, start in database.least(table, ("globalPid", "deviceId"), "start"):
-            [process] = pids(np.array([identity])).tolist()
-            seen[process] = min(seen.get(process, (device, start)), (device, start))
-    return sorted(seen, key=lambda process: (*seen[process], process))
+    columns = ("globalPid", "deviceId", "start")
+    read = Content(database, dict.fromkeys(_OF_DEVICES, Wanted(columns)))
+    return in_order((read.integers(table, columns).values() for table in _OF_DEVICES), pids)
 
 
 def content(database: Database) -> Content:
@@ -92,7 +88,7 @@ def _notes(content: Content, left_out: int) -> Iterable[Note]:
         "Records of Nsight Systems", {what: content.count(name) for name, what in _NOT_READ.items()}
     )
     yield from records_left_out(left_out)
-    if _facts(content, CAPTURED).get("CUDA_GRAPH_TRACE_OPTIONS:MODE") == "Graph":
+    if len(content.integers(GRAPHS, ("start",))["start"]):
         yield Note(
             "GRAPHS_AS_ONE",
             "Graphs were recorded as one piece of work each: their kernels are not here; "
@@ -103,7 +99,7 @@ def _notes(content: Content, left_out: int) -> Iterable[Note]:
 
 def _facts(content: Content, table: str) -> dict[str, str]:
     """The first value of each name in a table of names and values."""
-    pairs = zip(*(reversed(content.texts(table, column).to_list()) for column in ("name", "value")), strict=True)
+    pairs = zip(*(reversed(content.texts(table, column).listed()) for column in ("name", "value")), strict=True)
     return dict(pairs)
 
 
@@ -121,7 +117,7 @@ def _devices(export: Export, process: int | None) -> Iterable[dict[str, Any]]:
     """The devices, as Kineto lists them, under the numbers that the process has for them."""
     numbers = device_numbers(export, process)
     columns = export.content.integers(DEVICES, WANTED[DEVICES].integers)
-    for place, name in enumerate(export.content.texts(DEVICES, "name").to_list()):
+    for place, name in enumerate(export.content.texts(DEVICES, "name").listed()):
         row = {column: int(values[place]) for column, values in columns.items()}
         number = row["cuDevice"] if row["cuDevice"] >= 0 else row["id"]
         if not numbers or row["id"] in numbers:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.trace.build import Coded, TraceBuilder, part
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.readers.byte_ranges import Texts
 from kinetoscope.readers.sqlite import nvtx
 from kinetoscope.readers.sqlite.nsight.tables import (
     CALLS,
@@ -47,7 +47,7 @@ class NvtxRows:
 
     rows: Rows
     place: Int64s
-    text: pl.Series
+    text: Texts
 
 
 def nvtx_rows(process: ProcessRows) -> NvtxRows:
@@ -58,12 +58,9 @@ def nvtx_rows(process: ProcessRows) -> NvtxRows:
     is_range &= rows["start"] >= 0
     process.left_out += int((np.isin(rows["eventType"], (_PUSH_POP, _START_END, _MARK)) & ~is_range).sum())
     rows = at(rows, is_range)
-    place = np.arange(len(export.content.texts(RANGES, "text")))[chosen][is_range]
-    written = export.content.texts(RANGES, "text").gather(place)
-    shared = export.strings.coded(rows["textId"])
-    registered = pl.Series(shared.values, dtype=pl.String).gather(shared.codes)
-    text = pl.select(pl.when(written != "").then(written).otherwise(registered)).to_series()
-    return NvtxRows(rows, place, text)
+    written = export.content.texts(RANGES, "text")
+    place = np.arange(len(written))[chosen][is_range]
+    return NvtxRows(rows, place, written.at(place).or_else(export.strings.of(rows["textId"])))
 
 
 def add_calls(process: ProcessRows, built: TraceBuilder) -> Rows:

@@ -75,5 +75,5 @@ def _names(export: Export) -> dict[tuple[int, int], str]:
     """Names of metrics by type and number."""
     rows = export.content.integers(METRIC_NAMES, ("typeId", "metricId"))
     keys = zip(rows["typeId"].tolist(), rows["metricId"].tolist(), strict=True)
-    named = zip(keys, export.content.texts(METRIC_NAMES, "metricName").to_list(), strict=True)
+    named = zip(keys, export.content.texts(METRIC_NAMES, "metricName").listed(), strict=True)
     return {key: name for key, name in named if name}

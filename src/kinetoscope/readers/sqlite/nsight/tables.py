@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.trace.build import Coded
-from kinetoscope.readers.sqlite.content import Content, Wanted
+from kinetoscope.readers.byte_ranges import ByteRanges, Texts
+from kinetoscope.readers.sqlite.content import Content
+from kinetoscope.readers.sqlite.database import MISSING, Wanted
 
 STRINGS: Final = "StringIds"
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -33,7 +35,6 @@ DEVICE_NUMBERS: Final = "TARGET_INFO_CUDA_DEVICE"
 FIELDS: Final = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
 EXPORTED: Final = "META_DATA_EXPORT"
-CAPTURED: Final = "META_DATA_CAPTURE"
 
 _PLACED: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
 _OF_WORK: Final = (*_PLACED, "graphNodeId", "graphId")
@@ -70,7 +71,6 @@ WANTED: Final[Mapping[str, Wanted]] = {
     FIELDS: Wanted(("domainId", "schemaId", "type", "offset"), texts=("name",)),
     SESSION: Wanted(("utcEpochNs", "systemClockNs")),
     EXPORTED: Wanted(texts=("name", "value")),
-    CAPTURED: Wanted(texts=("name", "value")),
 }
 
 _PER_PROCESS: Final = 1 << 24
@@ -87,15 +87,22 @@ class _StringIds:
 
     ids: Int64s
     places: Int64s
-    texts: pl.Series
+    texts: Texts
 
     def coded(self, ids: Int64s, change: Callable[[str], str] = str) -> Coded:
         """A column of ids as texts; "" for an id that is not there."""
-        used, places = np.unique(ids, return_inverse=True)
-        at = np.minimum(np.searchsorted(self.ids, used), max(len(self.ids) - 1, 0))
-        known = self.ids[at] == used if len(self.ids) else np.zeros(len(used), np.bool_)
-        texts = iter(self.texts.gather(self.places[at[known]]).to_list())
-        return Coded(places.astype(np.int64), [change(next(texts)) if each else "" for each in known.tolist()])
+        codes, first = group(ids)
+        texts = self.of(ids[first]).listed()
+        return Coded(codes.astype(np.int64), [change(text) if text else "" for text in texts])
+
+    def of(self, ids: Int64s) -> Texts:
+        """The text of each id; an empty one for an id that is not there."""
+        if not len(self.ids) or (ids == MISSING).all():
+            return Texts.empty(len(ids))
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        known, texts = self.ids[at] == ids, self.texts.at(self.places[at])
+        ranges = ByteRanges(*(np.where(known, bound, 0) for bound in (texts.ranges.start, texts.ranges.end)))
+        return Texts(self.texts.data, ranges)
 
 
 class Export:
