@@ -5,6 +5,7 @@
     kinetoscope record -- torchrun --nproc-per-node 8 train.py   every rank records
     kinetoscope record --idle -- python train.py                 when `kinetoscope trigger DIR` asks for it
     kinetoscope record --every 500 --budget 1% -- python train.py
+    kinetoscope record --history -- torchrun train.py            the times of all steps, and no window
     kinetoscope record -- python serve.py                        no optimizer: each call of the model is a step
     kinetoscope record --steps-by request -- python serve.py     each range or module of this name is
     kinetoscope record --for 5s -- python serve.py               five seconds
@@ -37,6 +38,7 @@ from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.always import cost_of
 from kinetoscope.record.hangs import collection
+from kinetoscope.record.history.layout import FOLDER as HISTORY_FOLDER
 from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
 from kinetoscope.record.output.finishing_process import refused
@@ -77,7 +79,7 @@ def run(arguments: list[str]) -> int:
     _prepare(plan)
     for line in _salvaged(plan):
         sys.stderr.write(f"kinetoscope: of an earlier run, {line}\n")
-    before, snapshots = _traces(plan), _snapshots(plan)
+    before, snapshots, histories = _traces(plan), _snapshots(plan), _histories(plan)
     if plan.hang:
         collection.put_aside(plan.dir)
     pid, code = _run(command, environment_of(plan))
@@ -88,7 +90,11 @@ def run(arguments: list[str]) -> int:
     if snapshots := _snapshots(plan) - snapshots:
         lines.append(f"{_many(len(snapshots), 'snapshot')} of memory in {plan.dir}/{SNAPSHOT_FOLDER}")
     outcome = _outcome(plan, before, ended, code)
-    for line in (*lines, *([] if plan.hang and not plan.every else [outcome])):
+    if histories := _histories(plan) - histories:
+        count = f"{len(histories)} process{'es' * (len(histories) != 1)}"
+        lines.append(f"the times of all steps of {count} in {plan.dir}/{HISTORY_FOLDER}")
+        outcome = outcome if plan.every or _traces(plan) - before else ""  # no window was asked for
+    for line in filter(None, (*lines, "" if plan.hang and not plan.every else outcome)):
         sys.stderr.write(f"kinetoscope: {line}\n")
     if plan.hang:
         _say(collection.said(left))
@@ -154,6 +160,11 @@ def _parser() -> Parser:
         default=5,
         metavar="M",
         help="with --every, keep the newest and the slowest M windows (5)",
+    )
+    when.add_argument(
+        "--history",
+        action=argparse.BooleanOptionalAction,
+        help="write the times of all steps of all ranks into DIR/history; --every does, alone it opens no window",
     )
     hang = parser.add_argument_group("hangs")
     hang.add_argument(
@@ -303,6 +314,8 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> RecordPlan:
         raise UsageError("--for records once, by time; --idle and --every record by steps")
     if args.hang and (args.seconds or "://" in (args.output or "")):
         raise UsageError("--hang watches for as long as the program runs, and writes into a folder: no --for, no URL")
+    if args.history and (args.seconds or "://" in (args.output or "")):
+        raise UsageError("--history is of the whole run, and in a folder: no --for, no URL")
     folder = args.output or _folder(command)
     if folder.startswith("memory:"):
         raise UsageError(f"{folder} is the memory of one process, and ends with it: name a folder, or another store")
@@ -313,8 +326,9 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> RecordPlan:
     when, how = ({field.name for field in dataclasses.fields(kind)} for kind in (RecordPlan, RecordOptions))
     given = {name: value for name, value in vars(args).items() if name in when}
     options = {name: value for name, value in vars(args).items() if name in how - when}
-    if args.hang and not args.every:  # it costs nothing but a watch then
+    if (args.hang or args.history) and not args.every:  # it opens no window then, unless somebody asks
         given["idle"] = True
+    given["history"] = args.history if args.history is not None else bool(args.every) and "://" not in folder
     return RecordPlan(dir=folder, control=str(control_of(folder)), options=options, **given)
 
 
@@ -391,6 +405,11 @@ def _snapshots(plan: RecordPlan) -> set[str]:
     return (
         {path.name for path in Path(plan.dir, SNAPSHOT_FOLDER).glob(f"*{ENDING}")} if "://" not in plan.dir else set()
     )
+
+
+def _histories(plan: RecordPlan) -> set[str]:
+    """Names of the histories in the folder."""
+    return {path.name for path in Path(plan.dir, HISTORY_FOLDER).glob("*")} if "://" not in plan.dir else set()
 
 
 def _swept(folder: str) -> tuple[int, int]:

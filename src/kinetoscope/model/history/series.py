@@ -24,7 +24,7 @@ STEPS: Final = Schema(
     Column("device", pl.Int64, "From its first to its last point on the device's stream; null without.", "ns"),
     Column("memory_used", pl.Int64, "Memory of the allocator in use at its end; null without a device.", "bytes"),
     Column("memory_reserved", pl.Int64, "Memory that the allocator holds at its end; null without one.", "bytes"),
-    Column("resident", pl.Int64, "Resident memory of the process, last asked before its end; null: not asked.", "bytes"),
+    Column("resident", pl.Int64, "Resident memory of the process, last asked before its end; null: unasked.", "bytes"),
     Column("samples", pl.Int64, "Samples of it; null where unknown."),
 )
 """By rank, attempt, and time."""

@@ -103,7 +103,7 @@ class ModuleHooks:
 
     def look_for_compiler(self) -> None:
         """Hear of compilations, once the program has loaded the compiler."""
-        compiler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+        compiler = _compiler()
         if compiler is not None and self._compiler is None and "torch._dynamo.decorators" in sys.modules:
             self._compiler = compiler
             compiler.register_start_callback(self.hide)
@@ -131,9 +131,25 @@ def _hear_of_compiler() -> None:
         compiled = original(*args, **kwargs)
         for each in list(_ATTACHED):
             each.look_for_compiler()
+        for act in _LISTENERS:
+            act(_compiler())
         return compiled
 
     torch.compile = compile_
+
+
+_LISTENERS: Final[list[Callable[[Any], object]]] = []
+
+
+def when_compiler_is_loaded(act: Callable[[Any], object]) -> None:
+    """Call it with what torch calls back when it compiles, each time that the program asks for something compiled."""
+    _LISTENERS.append(act)
+    _hear_of_compiler()
+
+
+def _compiler() -> Any:
+    """What torch calls back when it compiles; None until the program has loaded the compiler."""
+    return getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
 
 
 @contextlib.contextmanager

@@ -64,8 +64,16 @@ class ModuleCalls:
         self._open = threading.local()
         self._left = MAX_CALLS
         self._over = False
+        self._outermost: list[torch.nn.Module] = []
         self._hooks = ModuleHooks(self._enter, self._leave)
         self._handles: list[Any] = []
+
+    def outermost(self) -> list[torch.nn.Module]:
+        """Modules that hold numbers and were called by no other: all that were seen, or the chosen one."""
+        if self._over:
+            return self._outermost
+        seen = [reference() for reference, size in self._sizes.values() if size]
+        return [each for each in (*seen, self.chosen) if each is not None]
 
     @property
     def chosen(self) -> torch.nn.Module | None:
@@ -79,6 +87,7 @@ class ModuleCalls:
 
     def forget(self) -> None:
         """Take all hooks away: what was to be known is known, or the program trains."""
+        self._outermost = self.outermost()
         self._over = True
         self._hooks.detach()
         handles, self._handles = self._handles, []
@@ -160,17 +169,30 @@ class ModuleCalls:
         """From this call on, those of this module are the steps."""
         self._chosen, self._sizes, self._open = weakref.ref(module), {}, threading.local()
         try:
-            begins, ends = _Hook(module, self._enter), _Hook(module, self._leave)
             if getattr(module, "_compiled_call_impl", None) is None:
-                self._handles = [
-                    module.register_forward_pre_hook(begins),
-                    module.register_forward_hook(ends, always_call=True),
-                ]
+                self._handles = hook_calls(module, self._enter, self._leave)
         except Exception:  # noqa: BLE001 - one of TorchScript takes none, and keeps those on all modules
             self._handles = []
         else:
             self._hooks.detach()
         self._begins(module)
+
+
+def hook_calls(module: torch.nn.Module, begins: Act, ends: Act) -> list[Any]:
+    """Have both called around each call of the module, and none of its copies; what takes that back."""
+    return [
+        module.register_forward_pre_hook(_Hook(module, begins)),
+        module.register_forward_hook(_Hook(module, ends), always_call=True),
+    ]
+
+
+def announce_calls(module: torch.nn.Module, begins: Act, ends: Act) -> None:
+    """Have both called around each call of the module for as long as it is there; it may be compiled in place."""
+    compiled = getattr(module, "_compiled_call_impl", None)
+    if compiled is not None:
+        module._compiled_call_impl = _announced(module, compiled, begins, ends)
+    else:
+        hook_calls(module, begins, ends)
 
 
 def _size(module: torch.nn.Module) -> int:

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,14 @@ from kinetoscope.record.always_on import mailbox, timing
 from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, SamplingSchedule, remove_files
 from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepEnds, hidden_from_compiler
 from kinetoscope.record.always_on.idle import AgreedWindow, RankProcess, RequestWatch
-from kinetoscope.record.always_on.module_calls import ModuleCalls, RangeCalls, optimizer_was_made
+from kinetoscope.record.always_on.module_calls import ModuleCalls, RangeCalls, announce_calls, optimizer_was_made
+from kinetoscope.record.always_on.step_parts import parts
 from kinetoscope.record.always_on.timing import TimedSteps
 from kinetoscope.record.hangs.evidence import folder_of, restarts
 from kinetoscope.record.hangs.variables import is_recorder_of_all, set_variables
 from kinetoscope.record.hangs.watch import HangWatch
+from kinetoscope.record.history.marks import marks
+from kinetoscope.record.history.series import RunSeries
 from kinetoscope.record.output import compile_log, memory_snapshots
 from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
@@ -80,6 +83,7 @@ class ProcessRecording:
             memory_snapshots.history.keep(plan.dir, self._options.max_memory_events)
         self._calls: ModuleCalls | None = None
         self._hang: HangWatch | None = None
+        self._series: RunSeries | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -92,7 +96,10 @@ class ProcessRecording:
         self._lock = threading.Lock()
 
     def attach(self) -> None:
-        """Watch for what may be steps, and for captures of CUDA graphs."""
+        """Watch for what may be steps, for what they consist of, and for captures of CUDA graphs."""
+        if self._plan.history:
+            parts.attach()
+            marks.attach()
         if self._options.graph_captures:
             GraphCaptures(self._plan.dir, self._options, spans=self._spans_of_capture).attach()
         from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -152,6 +159,8 @@ class ProcessRecording:
         if self._hang is not None:
             self._hang.forked()
             self._hang = None
+        if self._plan.history:
+            self._forget_history()
         self._forget()
         if forks.armed():
             self._over = True
@@ -164,14 +173,18 @@ class ProcessRecording:
 
     def stepped(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped."""
-        entered = time.monotonic()
+        entered, now = time.monotonic(), time.perf_counter_ns()
         if self._over or not self._is_counted():
             return
         try:
+            if self._plan.history:
+                parts.optimizer_leaves(now)
             if self._calls is not None:
                 self._trains()
             if self._rounds.ended_by(optimizer) and self._ready():
                 self._tick()
+                if self._series is not None:
+                    self._series.step(now, optimizer)
                 self._here.boundary(entered)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not be the program's
             self._fail(error)
@@ -185,6 +198,7 @@ class ProcessRecording:
             first = self._thread
             if first is None or (not first.is_alive() and (self._job is None or self._job.idle)):
                 self._thread, self._rounds = thread, OptimizerRounds()
+                parts.thread = thread.ident or 0
                 return True
             was_said, self._said_of_threads = self._said_of_threads, True
         if not was_said and first.is_alive() and not self._options.all_threads:
@@ -200,6 +214,8 @@ class ProcessRecording:
                 self._await_optimizer()
             elif self._ready(by_calls=True):
                 self._tick()
+                if self._series is not None:
+                    self._series.called()
                 self._here.called(module)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
@@ -209,6 +225,8 @@ class ProcessRecording:
         if self._job is None or self._over:
             return
         try:
+            if self._series is not None:
+                self._series.returned()
             self._job.returned(module)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
@@ -223,9 +241,19 @@ class ProcessRecording:
         calls, self._calls = self._calls, None
         if calls is not None:
             calls.forget()
+            self._watch_forward(calls)
         if self._job is not None and not self._plan.seconds:
             job, self._job = self._job, None
             job.withdraw()
+            if self._series is not None:
+                self._series.withdraw()
+
+    @harmless(None)
+    def _watch_forward(self, calls: ModuleCalls) -> None:
+        """The first step has shown which modules the program calls: from now on their calls are its forward pass."""
+        for module in calls.outermost() if self._plan.history else ():
+            if any(each.requires_grad for each in module.parameters()):
+                announce_calls(module, parts.forward_enters, parts.forward_leaves)
 
     def _await_optimizer(self) -> None:
         if self._calls is not None:
@@ -241,6 +269,8 @@ class ProcessRecording:
 
     def _ready(self, *, by_calls: bool = False) -> bool:
         """True if there are steps to count in this process; the first time, get ready to."""
+        if self._job is not None:
+            return True
         with self._lock:
             if self._job is None:
                 from torch.utils.data import get_worker_info
@@ -257,10 +287,25 @@ class ProcessRecording:
         return True
 
     def _new_job(self, calls_before: int | None) -> _Job | TimedSteps:
+        if self._plan.history:
+            self._begin_series(by_calls=calls_before is not None)
         record = partial(_Job, self._plan, self._options)
         if self._plan.timing is None:
             return record(calls_before=calls_before)
         return TimedSteps(self._plan, self._plan.timing, record, by_calls=calls_before is not None)
+
+    @harmless(None)
+    def _begin_series(self, *, by_calls: bool) -> None:
+        parts.by_calls = by_calls
+        self._series = RunSeries(self._plan.dir, self._options, parts, marks)
+
+    @harmless(None)
+    def _forget_history(self) -> None:
+        series, self._series = self._series, None
+        parts.forked()
+        marks.waiting.clear()
+        if series is not None:
+            series.forked()
 
     @property
     def _here(self) -> _Job | TimedSteps:
@@ -295,6 +340,7 @@ class _Job:
         self._files: list[str] = []
         self._always = SamplingSchedule(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
         self._entered = self._exits = 0.0
+        self._window = _WindowMark()
         if self._always is not None:
             atexit.register(self._tell_cost, ended=True)  # what is registered first comes last
         self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0)
@@ -375,6 +421,8 @@ class _Job:
         if recorded:
             self._recorder.step(step=self._ended)
             took = time.monotonic() - self._last  # with what the recorder did
+            if self._recorder.state == "idle":
+                self._window.end = time.perf_counter_ns()
         elif known:
             self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
         if self._ends.attached and self._recorder.state == "idle":
@@ -505,6 +553,7 @@ class _Job:
         if self._recorder.state != "idle":
             return False
         options = replace(self._options, **agreed.options)
+        self._window = _WindowMark(time.perf_counter_ns(), marks.step - self._ended)
         self._recorder.step(step=self._ended)
         warmup, active, wanted = agreed.warmup, agreed.active, agreed
         if self._by_calls and threading.get_ident() != threading.main_thread().ident:
@@ -528,8 +577,11 @@ class _Job:
 
     def _written(self, agreed: AgreedWindow) -> Callable[[WindowOutcome], None]:
         """A function to call, on another thread, when the trace is on disk."""
+        window = self._window
 
         def written(outcome: WindowOutcome) -> None:
+            if self._plan.history and outcome.path is not None:
+                window.add(outcome)
             files = list(filter(None, (outcome.path, outcome.meta, outcome.snapshot)))
             if self._withdrawn:
                 remove_files(files)
@@ -560,6 +612,25 @@ class _Job:
                 self._kept.add(KeptWindow(outcome.first_step, agreed.took, tuple(files)))
 
         return written
+
+
+@dataclass
+class _WindowMark:
+    """A window, for the history: from when it was opened, with its warm-up, until its trace was exported.
+
+    Attributes:
+        start, end: by `perf_counter_ns`; 0 where not known.
+        before: steps that the run had before this process.
+    """
+
+    start: int = 0
+    before: int = 0
+    end: int = 0
+
+    def add(self, outcome: WindowOutcome) -> None:
+        """Its trace is on disk."""
+        name = Path(outcome.path or "").name
+        marks.add("window", self.start, self.end or time.perf_counter_ns(), name, self.before + outcome.first_step)
 
 
 def _gave_way(outcome: WindowOutcome) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import os
 import random
 import resource
@@ -31,7 +30,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import torch
 
 from kinetoscope.record.always_on import mailbox
-from kinetoscope.record.always_on.hooks import hidden_from_compiler
+from kinetoscope.record.always_on.device_marks import device_mark
+from kinetoscope.record.always_on.step_parts import parts
 from kinetoscope.record.output.guards import described, tell
 from kinetoscope.record.session.child_config import TIMED, RecordPlan, TimingPlan
 from kinetoscope.record.session.options import rank_identity
@@ -67,9 +67,6 @@ class WindowRecorder(Protocol):
 _changes: dict[str, Change] = {}
 """The changes of this process, by the names of their trials."""
 
-_losses: list[torch.Tensor] = []
-"""What `backward` was called on since the last step ended."""
-
 
 def prepare(plan: RecordPlan) -> None:
     """Put the changes of a plan into this process; torch has just been imported, and nothing of the program ran.
@@ -88,8 +85,8 @@ def prepare(plan: RecordPlan) -> None:
         for name in (*timing.looks, *timing.changes):
             change = _changes[name] = Change(known[name], acts=name in timing.changes)
             change.trial.put_in(change)
-        _keep_losses()
-        _count_samples()
+        parts.losses = []
+        parts.attach()
         _prepared[0] = time.perf_counter_ns()
     except Exception as error:  # noqa: BLE001 - a user's own trial may raise anything
         _leave(plan, {"problem": f"the change could not be made: {described(error)}"}, "failed")
@@ -106,49 +103,8 @@ def _seed(seed: int | None) -> None:
         numpy.random.seed(seed % 2**32)
 
 
-def _keep_losses() -> None:
-    """Keep what `backward` is called on, as far as it is one number."""
-    original = torch.autograd.backward
-
-    @functools.wraps(original)
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
-        if isinstance(first, torch.Tensor) and first.numel() == 1:
-            _losses.append(first.detach())
-        return original(tensors, *args, **kwargs)
-
-    hidden_from_compiler(backward)
-    torch.autograd.backward = backward
-
-
 _prepared = [0]
 """When the program could begin, ns by the clock that times steps."""
-
-_samples = [0]
-"""Samples that loaders gave since the process began, as far as their batch size says, while gradients are recorded."""
-
-
-def _count_samples() -> None:
-    from torch.utils.data.dataloader import _BaseDataLoaderIter
-
-    original = _BaseDataLoaderIter.__next__
-
-    @functools.wraps(original)
-    def following(self: Any) -> Any:
-        batch = original(self)
-        if torch.is_grad_enabled():
-            _samples[0] += getattr(getattr(self, "_loader", None), "batch_size", None) or 0
-        return batch
-
-    _BaseDataLoaderIter.__next__ = following
-    made = _BaseDataLoaderIter.__init__
-
-    @functools.wraps(made)
-    def make(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-        made(self, loader, *args, **kwargs)
-        self._loader = loader
-
-    _BaseDataLoaderIter.__init__ = make
 
 
 class _NoWatch:
@@ -233,10 +189,10 @@ class TimedSteps:
         self._is_over = True
 
     def _timed(self) -> None:
-        self._marks.append(_device_mark())
+        self._marks.append(device_mark())
         self._ends.append(time.perf_counter_ns())
-        self._losses.append(_losses.copy())
-        _losses.clear()
+        self._losses.append(parts.losses or [])
+        parts.losses = []
         if len(self._ends) == 1:
             for change in _changes.values():
                 change.first_step_ended()
@@ -315,23 +271,13 @@ class TimedSteps:
         }
 
 
-def _device_mark() -> Any:
-    """An event behind all work of the current stream; None without CUDA, and while a graph is captured."""
-    with contextlib.suppress(Exception):  # a device that failed
-        if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
-            mark = torch.cuda.Event(enable_timing=True)
-            mark.record()
-            return mark
-    return None
-
-
 class _Usage:
     """Time of processors that this process, and the thread that asks, have had or lacked until now, ns."""
 
     def __init__(self) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         self.processor = round((usage.ru_utime + usage.ru_stime) * 1e9)
-        self.lacked, self.samples = 0, _samples[0]
+        self.lacked, self.samples = 0, parts.samples
         with contextlib.suppress(OSError, ValueError, IndexError):
             self.lacked = int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1])
 

@@ -68,6 +68,7 @@ class RecordPlan:
         spans: mark forward, backward and the calls of modules in the trace.
         signal: SIGUSR2 asks for a recording.
         hang: watch for steps that do not end, and write what shows why.
+        history: write the times of each step, and marks, into the folder `history` of the run.
         hang_after: seconds that a step may take before it hangs, at least.
         options: fields of `RecordOptions`.
         timing: steps that are timed before anything is recorded; None for none.
@@ -89,6 +90,7 @@ class RecordPlan:
     spans: bool = True
     signal: bool = True
     hang: bool = False
+    history: bool = False
     hang_after: float = 60.0
     options: Mapping[str, Any] = field(default_factory=dict)
     timing: TimingPlan | None = None

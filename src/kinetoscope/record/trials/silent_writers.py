@@ -6,11 +6,10 @@ Modules that the program has not imported yet are changed when it imports them.
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Callable, Sequence
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any, Final
 
+from kinetoscope.record.always_on.when_imported import when_imported
 from kinetoscope.record.trials.unwritten_files import UnwrittenFiles
 
 _WHY: Final = "kinetoscope wrote no checkpoints in a trial; allow with --allow writes"
@@ -26,10 +25,7 @@ def attach() -> None:
         return
     _is_attached.append(True)
     _FILES.attach()
-    for name, silence in _WRITERS.items():
-        if name in sys.modules:
-            silence(sys.modules[name])
-    sys.meta_path.insert(0, _WhenImported())
+    when_imported(_WRITERS)
 
 
 def _torch(torch: Any) -> None:
@@ -134,25 +130,3 @@ def _read_nothing(owner: Any, name: str) -> None:
 
 def _is_path(value: Any) -> bool:
     return isinstance(value, (str, bytes)) or hasattr(value, "__fspath__")
-
-
-class _WhenImported:
-    """A finder that finds nothing itself: it lets the others find a module, and changes it once it was executed."""
-
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
-        """The module's spec with a loader that goes on to `_WRITERS`; None for all others."""
-        silence = _WRITERS.get(name)
-        others = (each for each in sys.meta_path if each is not self)
-        spec = (
-            next((spec for each in others if (spec := each.find_spec(name, path, target))), None) if silence else None
-        )
-        if silence is None or spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            silence(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec

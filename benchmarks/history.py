@@ -1,0 +1,163 @@
+"""The cost of a run's history: `python -m benchmarks.history [cost] [bytes] [reading] [N]`; the first two need torch.
+
+cost     what a step takes with `record --history` and without, in processes that take turns, N times (5): of a loop
+         with next to nothing in a step, of steps of 1 ms, and of a small training program with a loader.
+bytes    what a day of steps of 100 ms takes on the disk, by a job of N seconds (60) that takes such steps.
+reading  how long it takes to read N (1,000) ranks of 100,000 steps, all columns and three, rank by rank.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.model.history.series import STEPS
+from kinetoscope.readers.history.history import by_rank
+from kinetoscope.record.session.child_config import RecordPlan
+from kinetoscope.record.session.launching import environment_of
+
+_TIMES: Final = {"cost": 5, "bytes": 60, "reading": 1000}
+
+_TRAIN: Final = """
+import json, sys, time, torch
+torch.set_num_threads(1)
+kind, steps = sys.argv[1], int(sys.argv[2])
+parameter = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([parameter], lr=0.0, foreach=False)
+def least():
+    optimizer.zero_grad()
+    (parameter * parameter).sum().backward()
+    optimizer.step()
+def millisecond():
+    until = time.perf_counter() + 0.00085
+    while time.perf_counter() < until:
+        pass
+    least()
+net = torch.nn.Sequential(*(layer for _ in range(6) for layer in (torch.nn.Linear(256, 256), torch.nn.ReLU())))
+adam = torch.optim.Adam(net.parameters())
+def batches():
+    while True:
+        yield from torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(6400, 256)), batch_size=64)
+loader = batches()
+def small():
+    (batch,) = next(loader)
+    adam.zero_grad()
+    net(batch).square().mean().backward()
+    adam.step()
+step = {"least": least, "1 ms": millisecond, "small": small}[kind]
+for _ in range(100):
+    step()
+took, before, cpu = [], time.perf_counter_ns(), time.thread_time_ns()
+for _ in range(steps):
+    step()
+    now = time.perf_counter_ns()
+    took.append(now - before)
+    before = now
+cpu = (time.thread_time_ns() - cpu) / steps
+took.sort()
+print(json.dumps({"cpu": cpu / 1e3, "mean": sum(took) / steps / 1e3, "p99": took[steps * 99 // 100] / 1e3}))
+"""
+
+_SLOW: Final = """
+import sys, time, torch
+torch.set_num_threads(1)
+parameter = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([parameter], lr=0.0)
+until, number = time.monotonic() + float(sys.argv[1]), 0
+while time.monotonic() < until:
+    parameter.sum().backward()
+    optimizer.step()
+    number += 1
+    time.sleep(0.1)
+print(number)
+"""
+
+
+def cost(rounds: int) -> Iterator[str]:
+    """Lines about what a step takes."""
+    for kind, steps in (("least", 20_000), ("1 ms", 5_000), ("small", 3_000)):
+        rows: dict[bool, list[dict[str, float]]] = {False: [], True: []}
+        for number in range(rounds):
+            for recorded in (False, True) if number % 2 else (True, False):
+                rows[recorded].append(_taken(kind, steps, recorded=recorded))
+        for name in ("cpu", "mean", "p99"):
+            without, with_it = (statistics.median(row[name] for row in rows[each]) for each in (False, True))
+            added = statistics.median(a[name] - b[name] for a, b in zip(rows[True], rows[False], strict=True))
+            yield f"{kind}, {name}: {without:.1f} µs, {with_it:.1f} with it; {added:+.1f} ({added / without:+.2%})"
+
+
+def _taken(kind: str, steps: int, *, recorded: bool) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        environment = environment_of(_plan(folder)) if recorded else None
+        taken: dict[str, float] = json.loads(_output(_TRAIN, [kind, str(steps)], environment))
+    return taken
+
+
+def _plan(folder: str) -> RecordPlan:
+    options = {"graph_captures": False, "compile_log": False}
+    return RecordPlan(dir=folder, control=f"{folder}/control", idle=True, history=True, signal=False, options=options)
+
+
+def _output(program: str, arguments: list[str], environment: Mapping[str, str] | None) -> str:
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def stored(seconds: int) -> Iterator[str]:
+    """Lines about the size of files."""
+    with tempfile.TemporaryDirectory() as folder:
+        steps = int(_output(_SLOW, [str(seconds)], environment_of(_plan(folder))))
+        size = sum(path.stat().st_size for path in Path(folder, "history").iterdir())
+    each = size / steps
+    yield f"{steps} steps, {size} bytes: {each:.1f} a step, {each * 864_000 / 1e6:.1f} MB a day of steps of 100 ms"
+
+
+def reading(ranks: int) -> Iterator[str]:
+    """Lines about how long reading takes."""
+    from tests.history import written
+
+    chance = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder, size = Path(name), 0
+        rows = written.records(100_000)
+        for part in ("data", "forward", "backward", "optimizer"):
+            rows[part] = chance.lognormal(16, 0.1, len(rows))
+        content = written.write(folder, rows).read_bytes()
+        body = content[len(content) - len(written.blocks(rows)) :]
+        for rank in range(ranks):
+            path = written.write(folder, rows[:0], rank=rank)
+            with path.open("ab") as file:
+                size += file.write(body)
+        for columns in (["step", "start", "end"], STEPS.names):
+            began, cpu, count = time.perf_counter(), time.process_time(), 0
+            for tables in by_rank(folder, columns=columns):
+                count += len(tables.steps)
+            took, cpu = time.perf_counter() - began, time.process_time() - cpu
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+            said = f"{took:.1f} s, {cpu:.1f} s of processors, at most {peak:.2f} GB"
+            yield f"{ranks} ranks, {count} steps, {size / 1e9:.2f} GB, {len(columns)} columns: {said}"
+
+
+def main() -> None:
+    """Run what the command line names, or all."""
+    words = sys.argv[1:]
+    times = next((int(word) for word in words if word.isdecimal()), 0)
+    measures = {"cost": cost, "bytes": stored, "reading": reading}
+    for name in [word for word in words if word in measures] or measures:
+        print(f"-- {name}")
+        for line in measures[name](times or _TIMES[name]):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
