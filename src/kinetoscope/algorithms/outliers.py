@@ -110,11 +110,11 @@ def _above_peers(values: Floats, kind: Int32s) -> Floats:
     for one in np.unique(kind):
         rows = np.flatnonzero(kind == one)
         if len(rows) > 1:
-            above[rows] = values[rows] - _median_of_others(values[rows])
+            above[rows] = values[rows] - median_of_others(values[rows])
     return above
 
 
-def _median_of_others(values: Floats) -> Floats:
+def median_of_others(values: Floats) -> Floats:
     """For each value the median of all others in its column; NaN are no values."""
     order = np.argsort(values, axis=0, kind="stable")  # NaN come last
     ranked = np.take_along_axis(values, order, axis=0)

@@ -1,0 +1,193 @@
+"""What a whole run did, in sentences: since when it is slow, on which rank, what changed, and what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kinetoscope.model.history.history import History
+from kinetoscope.schema import Result
+from kinetoscope.views.numbers import grouped, shown, significant
+from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, join, say, total
+
+MOST_LOST: Final = 3
+"""Causes of lost time that a sentence names."""
+
+NOTABLE_SHARE: Final = 0.001
+"""Share of the run from which on spikes are said that marks explain, or that have a period."""
+
+NOTABLE_SHARE_OF_OTHERS: Final = 0.01
+"""Share of the run from which on other spikes are said; each machine has some."""
+
+_HOUR: Final = 3_600_000_000_000
+
+_PARTS: Final = {
+    "data": "waiting for data",
+    "gap": "between the steps",
+    "forward": "forward pass",
+    "backward": "backward pass",
+    "optimizer": "optimizer",
+    "rest": "rest of the step",
+    "device": "work of the device",
+    "memory_used": "memory in use",
+    "memory_reserved": "reserved memory",
+    "resident": "resident memory of the process",
+}
+
+_CAUSES: Final = {
+    "collection": "garbage collection",
+    "save": "saving",
+    "evaluation": "evaluation",
+    "compile": "compilation",
+    "window": "recording a window",
+    "restart": "restarts",
+    "repeated": "steps that were run again",
+    "spike": "single slow steps",
+    "drift": "drift",
+    "slowest rank": "a rank that is the slowest again and again",
+    "level": "level",
+}
+
+_MARKS: Final = {
+    "restart": "a restart",
+    "compile": "a compilation",
+    "evaluation": "an evaluation",
+    "save": "a save",
+    "phase": "another phase",
+    "window": "a window",
+}
+
+_CERTAINTY: Final = {"sure": "", "likely": "This is likely, not proven.", "guess": "This is a guess."}
+
+Row = Mapping[str, Any]
+
+
+def history_sentences(history: History) -> list[Sentence]:
+    """All that is to be said of a run: lost time, changes, spikes, ranks that are slow again and again."""
+    spikes = [row for row in history.spikes if row["share"] >= _notable(row)]
+    said = [
+        lost_sentence(history.lost),
+        *(change_sentence(history.changes, row) for row in history.changes),
+        *(spike_sentence(history.spikes, row) for row in spikes),
+        *(return_sentence(history.returns, row) for row in history.returns),
+    ]
+    return [each for each in said if each]
+
+
+def _notable(row: Row) -> float:
+    return NOTABLE_SHARE if row["cause"] or row["period"] is not None else NOTABLE_SHARE_OF_OTHERS
+
+
+def change_sentence(result: Result, row: Row) -> Sentence:
+    """A change: `From step 41,200 on rank 3 takes 12% longer: waiting for data 8.00 ms → 37.0 ms`."""
+    if row["kind"] == "creep":
+        said = _creep(result, row)
+    else:
+        said = say("{what}{part}{mark}.", what=_change(result, row), part=_part(result, row), mark=_mark(result, row))
+    return join([said, _CERTAINTY[row["certainty"]]])
+
+
+def spike_sentence(result: Result, row: Row) -> Sentence:
+    """A group of spikes: `Every 266 steps a step takes 1.40 s more: garbage collection, 0.6% of the run`."""
+    why = _words(result, row, "cause", _CAUSES) or _words(result, row, "part", _PARTS) or say("no mark says why")
+    facts: dict[str, Quantity | str] = {"why": why, **{name: _of(result, row, name) for name in ("excess", "share")}}
+    where = say(" on {who}", who=_who(result, row)) if row["who"] != "all" and row["ranks"] else EMPTY
+    if row["period"] is not None:
+        period = _of(result, row, "period")
+        period = period.words(grouped(round(row["period"])))
+        return say(
+            "Every {period} steps a step takes {excess} more{where}: {why}, {share} of the run.",
+            period=period, where=where, **facts,
+        )  # fmt: skip
+    count = _of(result, row, "count").words(f"{grouped(row['count'])} step{'s' * (row['count'] != 1)}")
+    some = say("typically ") if row["count"] > 1 else EMPTY
+    return say(
+        "{count}{where} took {some}{excess} more: {why}, {share} of the run.",
+        count=count, some=some, where=where, **facts,
+    )  # fmt: skip
+
+
+def return_sentence(result: Result, row: Row) -> Sentence:
+    """A rank: `Rank 5 is the slowest again and again: 8 times, in 20% of the steps, by 12.0 ms: waiting for data`."""
+    which = {"rank": row["rank"]}
+    said = say(
+        "Rank {rank} is the slowest again and again: {episodes} times, in {share} of the steps, by {excess}: {part}.",
+        part=_PARTS[row["part"]],
+        **{name: cell(result, name, **which) for name in ("rank", "episodes", "share", "excess")},
+    )
+    return join([said, _CERTAINTY[row["certainty"]]])
+
+
+def lost_sentence(result: Result) -> Sentence:
+    """`Of 5.00 h 0.400 h were lost: 5% evaluation, 3% by change 1`; nothing of a series without steps."""
+    rows = [row for row in result if row["cause"] != "best" and row["time"] > 0]
+    if not rows:
+        return EMPTY
+    whole = total(result, "time")
+    lost = whole - cell(result, "time", number=1)
+    causes = join((_loss(result, row) for row in rows[:MOST_LOST]), ", ")
+    return say(
+        "Of {whole} {lost} were lost: {causes}.", whole=_hours(whole, whole), lost=_hours(lost, whole), causes=causes
+    )
+
+
+def _loss(result: Result, row: Row) -> Sentence:
+    share = _of(result, row, "share")
+    if row["change"] is not None and row["cause"] == "change":
+        return say("{share} by change {number}", share=share, number=_of(result, row, "change"))
+    part = say(" ({part})", part=_words(result, row, "part", _PARTS)) if row["part"] else EMPTY
+    return say("{share} {cause}{part}", share=share, cause=_words(result, row, "cause", _CAUSES), part=part)
+
+
+def _hours(time: Quantity, whole: Quantity) -> Quantity:
+    return time.words(f"{significant(time.number / _HOUR)} h") if whole.number >= _HOUR else time
+
+
+def _change(result: Result, row: Row) -> Sentence:
+    change = _of(result, row, "change")
+    size = change.words(shown(abs(change.number), "fraction"))
+    more = "longer" if change.number > 0 else "less"
+    who = _who(result, row)
+    s = "s" * (row["rank"] is not None or row["who"] == "all")
+    if row["kind"] == "drift":
+        facts = {name: _of(result, row, name) for name in ("before", "after")}
+        return say(
+            "Little by little {who} take{s} {size} {more}, {before} → {after} a step",
+            who=who, s=s, size=size, more=more, **facts,
+        )  # fmt: skip
+    step = _of(result, row, "step")
+    return say("From step {step} on {who} take{s} {size} {more}", step=step, who=who, s=s, size=size, more=more)
+
+
+def _creep(result: Result, row: Row) -> Sentence:
+    facts = {name: _of(result, row, name) for name in ("memory_before", "memory_after")}
+    where = say(" of {who}", who=_who(result, row)) if row["who"] != "all" and row["rank"] is not None else EMPTY
+    name = _words(result, row, "part", _PARTS).capitalized()
+    return say("{name}{where} grows steadily: {memory_before} → {memory_after}.", name=name, where=where, **facts)
+
+
+def _part(result: Result, row: Row) -> Sentence:
+    if row["part"] is None:
+        return say("; no part of the step makes up half of it")
+    facts = {name: _of(result, row, name) for name in ("part_before", "part_after")}
+    return say(": {part} {part_before} → {part_after}", part=_words(result, row, "part", _PARTS), **facts)
+
+
+def _mark(result: Result, row: Row) -> Sentence:
+    return say(", with {mark}", mark=_words(result, row, "mark", _MARKS)) if row["mark"] else EMPTY
+
+
+def _who(result: Result, row: Row) -> Quantity:
+    """`rank 3`, `ranks 0-2, 5`, `the run`."""
+    if row["who"] == "all":
+        return _of(result, row, "who").words("the run")
+    return _of(result, row, "who").words(f"rank{'s' * (row['rank'] is None)} {row['who']}")
+
+
+def _words(result: Result, row: Row, column: str, words: Mapping[str, str]) -> Sentence:
+    name = row[column]
+    return say("{name}", name=_of(result, row, column).words(words.get(name, name))) if name else EMPTY
+
+
+def _of(result: Result, row: Row, column: str) -> Quantity:
+    return cell(result, column, number=row["number"])
