@@ -126,11 +126,26 @@ class Job:
             InputError: no rank could be read.
             UsageError: every rank finds fault with one of the questions.
         """
-        answers = self.engine.ask(self.sources, tuple(questions.values()))
-        return {
-            name: self._result(question, answer)
-            for (name, question), answer in zip(questions.items(), answers, strict=True)
-        }
+        results: dict[str, Result] = {}
+        for kind in dict.fromkeys(each.of_files for each in questions.values()):
+            job = self if kind == "" else self._of_files(kind)
+            asked = {name: each for name, each in questions.items() if each.of_files == kind}
+            answers = job.engine.ask(job.sources, tuple(asked.values()))
+            pairs = zip(asked.items(), answers, strict=True)
+            results |= {name: job._result(question, answer) for (name, question), answer in pairs}
+        return {name: results[name] for name in questions}
+
+    def _of_files(self, kind: str) -> Job:
+        """The job as one source that is all its files of a kind, without a trace; itself where it has none."""
+        files = tuple(dict.fromkeys(url for source in self.sources for url in source.files(kind)))
+        if not files:
+            return self
+        # The size tells an engine that keeps what it has read when there is more.
+        size = sum(os.path.getsize(each) for each in files if os.path.isfile(each))
+        first = replace(
+            self.sources[0], url=files[0], cycle=0, reader=kind, size=size, part="", companions={kind: files}
+        )
+        return replace(self, sources=(first,))
 
     def answer(self, question: Question) -> Result:
         """The answer to one question. See `ask`."""

@@ -78,8 +78,11 @@ class HistoryRows:
     damaged: int
 
 
-def history_files(path: str | os.PathLike[str]) -> list[HistoryFile]:
-    """The files of a run: by rank, attempt, and time; `path`: the folder of the run, that of its history, or a file.
+Place = str | os.PathLike[str]
+
+
+def history_files(path: Place | Sequence[Place]) -> list[HistoryFile]:
+    """The files of a run: by rank, attempt, and time; `path`: the folder of the run, that of its history, or files.
 
     Where a rank has several of one attempt, as a folder was recorded into again, later ones are later attempts.
 
@@ -87,15 +90,16 @@ def history_files(path: str | os.PathLike[str]) -> list[HistoryFile]:
         NotFoundError: there is none.
         BrokenTraceError: a file is something else; of a folder, all are.
     """
-    place = Path(path)
-    if place.is_file():
+    several = [Path(each) for each in path] if not isinstance(path, (str, os.PathLike)) else None
+    place = Path(path) if isinstance(path, (str, os.PathLike)) else Path(os.path.commonpath([*path] or ["."]))
+    if several is None and place.is_file():
         file = _opened(place)
         if file is None:
             raise NotFoundError(f"{place}: the head of this history is not written yet; try again in a second")
         return [file]
     folder = place / layout.FOLDER if (place / layout.FOLDER).is_dir() else place
     files, errors = [], []
-    for each in sorted(folder.glob(f"*{layout.ENDING}")):
+    for each in several or sorted(folder.glob(f"*{layout.ENDING}")):
         try:
             files.append(_opened(each))
         except BrokenTraceError as error:
@@ -120,12 +124,20 @@ def _in_order(files: list[HistoryFile]) -> list[HistoryFile]:
 
 
 def _opened(path: Path) -> HistoryFile | None:
-    """What the head of a file says; None if it is not there yet."""
     try:
         with path.open("rb") as file:
             content = file.read(_HEAD_BYTES)
     except OSError as error:
         raise NotFoundError(f"{path}: {error.strerror or error}") from error
+    return file_of(str(path), content)
+
+
+def file_of(path: str, content: bytes) -> HistoryFile | None:
+    """What the head of a file says, of which this is the beginning; None if it is not there yet.
+
+    Raises:
+        BrokenTraceError: it is something else.
+    """
     first = layout.block_at(content, 0)
     if first is None and layout.lacks_bytes(content):
         return None

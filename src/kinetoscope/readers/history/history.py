@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.model.history.series import MARKS, STEPS
 from kinetoscope.notes import Note
-from kinetoscope.readers.history.files import HistoryFile, HistoryRows, Records, history_files, read_rows
+from kinetoscope.readers.history.files import HistoryFile, HistoryRows, Place, Records, history_files, read_rows
 from kinetoscope.record.history.layout import UNKNOWN
 
 _OF_FILE: Final = ("rank", "attempt")
@@ -37,7 +37,7 @@ class HistoryTables:
 
 
 def read_history(
-    path: str | os.PathLike[str],
+    path: Place | Sequence[Place],
     *,
     ranks: Collection[int] | None = None,
     steps: tuple[int, int] | None = None,
@@ -63,7 +63,7 @@ def read_history(
 
 
 def by_rank(
-    path: str | os.PathLike[str],
+    path: Place | Sequence[Place],
     *,
     ranks: Collection[int] | None = None,
     steps: tuple[int, int] | None = None,
@@ -92,7 +92,7 @@ class HistoryFollower:
         read: bytes of each file that were read, by path: where the next look goes on.
     """
 
-    path: str
+    path: Place | Sequence[Place]
     read: dict[str, int] = field(default_factory=dict)
 
     def new(self) -> HistoryTables:

@@ -1,0 +1,148 @@
+"""The answers about the history that belongs to a trace, all of one reading; the columns of the analyses that give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope import dispatch
+from kinetoscope.model.answer import Partial
+from kinetoscope.model.history.bands import Bands, overview
+from kinetoscope.model.history.history import history
+from kinetoscope.model.history.series import MARKS
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
+from kinetoscope.schema import Column, Schema
+
+FILES: Final = "history"
+"""The kind of files that a history is."""
+
+COLUMNS: Final = 512
+"""Buckets of a whole run at most."""
+
+NO_HISTORY: Final = Note(
+    "NO_HISTORY",
+    "The run has no history: `kinetoscope record --history`, or `--every`, keeps the times of all its steps.",
+)
+
+STEPS_OF_RUN: Final = Schema(
+    Column("rank", pl.Int64, "The rank whose step took longest."),
+    Column("step", pl.Int64, "Number of the first step of the row."),
+    Column("steps", pl.Int64, "How many numbers of steps it has: a power of four, the same in all rows."),
+    Column("fastest", pl.Float64, "The least time of a step of any rank, from the end of the step before it on.", "ns"),
+    Column("median", pl.Float64, "The median over ranks of their mean times of a step.", "ns"),
+    Column("slowest", pl.Float64, "The greatest time of a step of any rank.", "ns"),
+)
+
+RANKS_OF_RUN: Final = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("step", pl.Int64, "Number of the first step of the row."),
+    Column("steps", pl.Int64, "How many numbers of steps it has: a power of four, the same in all rows."),
+    Column("behind", pl.Float64, "Its mean time of a step / the median over ranks of these - 1; less than 0: ahead."),
+)
+
+
+@dataclass(frozen=True)
+class RunAnswers:
+    """All that is answered about the history of a run.
+
+    Attributes:
+        changes, spikes, returns, lost: see `history.History`, the frames of these.
+        steps: of STEPS_OF_RUN; ranks: of RANKS_OF_RUN; marks: of MARKS.
+        notes: of all of them.
+        more: those of changes alone.
+    """
+
+    changes: pl.DataFrame
+    spikes: pl.DataFrame
+    returns: pl.DataFrame
+    lost: pl.DataFrame
+    steps: pl.DataFrame
+    ranks: pl.DataFrame
+    marks: pl.DataFrame
+    notes: tuple[Note, ...]
+    more: tuple[Note, ...]
+
+
+@derived
+def answers_of(trace: Trace) -> RunAnswers | None:
+    """What the whole run did; None where it has no history.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if not trace.source.files(FILES):
+        return None
+    notes: list[Note] = []
+
+    def frames() -> Iterator[pl.DataFrame]:
+        for tables in dispatch.call("series", trace):
+            notes.extend(tables.notes)
+            yield tables.steps
+
+    marks = pl.concat([MARKS.empty(), *(tables.marks for tables in dispatch.call("series", trace))])
+    said = history(frames(), marks)
+    shown = None if said.run is None else overview(said.run, COLUMNS)
+    return RunAnswers(
+        *(each.frame for each in (said.changes, said.spikes, said.returns, said.lost)),
+        steps=STEPS_OF_RUN.empty() if shown is None else _steps(shown),
+        ranks=RANKS_OF_RUN.empty() if shown is None else _ranks(shown),
+        marks=marks,
+        notes=tuple(notes),
+        more=said.changes.notes,
+    )
+
+
+def _steps(shown: Bands) -> pl.DataFrame:
+    known = np.flatnonzero(shown.rank >= 0)
+    return STEPS_OF_RUN.conform(
+        pl.DataFrame(
+            {
+                "rank": shown.rank[known],
+                "step": shown.first + known * shown.size,
+                "steps": np.full(len(known), shown.size),
+                **{name: getattr(shown, name)[known].astype(np.float64) for name in ("fastest", "median", "slowest")},
+            }
+        )
+    )
+
+
+def _ranks(shown: Bands) -> pl.DataFrame:
+    row, bucket = np.nonzero(~np.isnan(shown.behind))
+    return RANKS_OF_RUN.conform(
+        pl.DataFrame(
+            {
+                "rank": shown.ranks[row],
+                "step": shown.first + bucket * shown.size,
+                "steps": np.full(len(row), shown.size),
+                "behind": shown.behind[row, bucket].astype(np.float64),
+            }
+        )
+    )
+
+
+def rank_first(schema: Schema) -> Schema:
+    """The columns as an analysis has them: the rank is the first."""
+    rank = schema["rank"] if "rank" in schema.names else Column("rank", pl.Int64, "Always null: it is of all ranks.")
+    return Schema(rank, *(each for each in schema if each.name != "rank"))
+
+
+def table_of(trace: Trace, name: str, schema: Schema) -> Partial:
+    """One of the tables, with these columns."""
+    said = answers_of(trace)
+    if said is None:
+        return Partial(schema.empty(), (NO_HISTORY,))
+    frame: pl.DataFrame = getattr(said, name)
+    if "rank" not in frame.columns:
+        frame = frame.with_columns(pl.lit(None).alias("rank"))
+    return Partial(schema.conform(frame.select(schema.names)), said.notes + said.more * (name == "changes"))
+
+
+def both(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """The rows of several; all but one have none."""
+    return pl.concat([one, other])
