@@ -27,7 +27,7 @@ def additions(draw: st.DrawFn) -> tuple[list[RankLevels], Series]:
         known[rank] = {}
         for _ in range(draw(st.integers(0, 4))):
             first, count = draw(st.integers(0, 150)), draw(st.integers(1, 90))
-            times = np.array(draw(st.lists(st.integers(1, 1000), min_size=count, max_size=count)), np.int64)
+            times = np.random.default_rng(draw(st.integers(0, 99))).integers(1, 1000, count)
             ranks[-1].add(np.arange(first, first + count), times)
             known[rank] |= dict(zip(range(first, first + count), times.tolist(), strict=True))
     return ranks, known

@@ -9,6 +9,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import polars as pl
@@ -141,7 +142,7 @@ class Job:
         if not files:
             return self
         # The size tells an engine that keeps what it has read when there is more.
-        size = sum(os.path.getsize(each) for each in files if os.path.isfile(each))
+        size = sum(Path(each).stat().st_size for each in files if Path(each).is_file())
         first = replace(
             self.sources[0], url=files[0], cycle=0, reader=kind, size=size, part="", companions={kind: files}
         )

@@ -58,7 +58,8 @@ class View:
 
 SNAPSHOT: Final = "snapshot"
 DUMP: Final = "flight_recorder"
-ALONE_KINDS: Final = (SNAPSHOT, DUMP)
+HISTORY: Final = "history"
+ALONE_KINDS: Final = (SNAPSHOT, DUMP, HISTORY)
 """Kinds of files that are runs without a trace: they stand in the place of the kind of program."""
 
 _OF_HANGS: Final = (DUMP, "hang")
@@ -85,6 +86,7 @@ PAGES: Final[dict[str, View]] = {
     "serving": View("Serving", ranks="job", recorded=True, programs=("serving", "inference")),
     "distributed": View("Distributed", ranks="all"),
     "hang": View("Hang", ranks="all", recorded=True, alone=(DUMP,), needs=_OF_HANGS),
+    "history": View("History", ranks="all", recorded=True, alone=(HISTORY,), needs=(HISTORY,)),
     "sources": View("Sources", sums=True),
     "compare": View("Compare", ranks="job", runs=2, alone=(SNAPSHOT,)),
     "ledger": View("Ledger", ranks="all", runs=ALL),
@@ -109,7 +111,7 @@ def views_of(program: str, files: Collection[str]) -> tuple[str, ...]:
 
 def first_view(program: str) -> str:
     """The view that a run opens with."""
-    return {SNAPSHOT: "memory", DUMP: "hang"}.get(program, "overview")
+    return {SNAPSHOT: "memory", DUMP: "hang", HISTORY: "history"}.get(program, "overview")
 
 
 class Composer(Protocol):

@@ -111,7 +111,9 @@ class RankLevels:
 
     def buckets(self, size: int, low: int, high: int) -> NDArray[np.float32]:
         """Least, greatest, sum and count of the buckets from `low` to before `high`: float32 [4, buckets]."""
-        known = 1 if size < _SMALLEST else min(size, _SMALLEST * STRIDE ** max(len(self._levels) - 1, 0))
+        if not self._levels:
+            return np.tile(_NOTHING, high - low)
+        known = 1 if size < _SMALLEST else min(size, _SMALLEST * STRIDE ** (len(self._levels) - 1))
         return _summed(self._of_size(known, low * (size // known), high * (size // known)), size // known)
 
     def _of_size(self, size: int, low: int, high: int) -> NDArray[np.float32]:
