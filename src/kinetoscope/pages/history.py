@@ -13,10 +13,11 @@ from kinetoscope.model.history.history import History
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import number_of
-from kinetoscope.pages.blocks import Bar, BarsBlock, Block, Cell, Fact, FactsBlock, Link, NoteBlock, Page, TableBlock
+from kinetoscope.pages.blocks import Bar, BarsBlock, Block, Cell, Fact, FactsBlock, Link, NoteBlock, Page
 from kinetoscope.pages.pictures.run_steps import run_picture
+from kinetoscope.pages.sections.tables import table, with_values
 from kinetoscope.pages.sentences.history import CAUSES, history_sentences, lost_sentence, stretch_sentences
-from kinetoscope.schema import Result
+from kinetoscope.schema import Result, Schema
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.sentences import Sentence, join, note_of
 
@@ -53,7 +54,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     del select
     said = job.ask({name: asked(f"history_{name}") for name in ANSWERS})
     stretch = _stretch(params)
-    return composed(said, stretch, _windows(job))
+    return composed(said, stretch, windows_of(job))
 
 
 def composed(said: Mapping[str, Result], stretch: tuple[int, int] | None, windows: Mapping[str, Link]) -> Page:
@@ -106,7 +107,9 @@ def _blocks(
         ("returns", "Ranks that are slow again and again", _RETURNS),
     ):
         if said[name].frame.height:
-            yield TableBlock(title, f"history_{name}", columns=columns)
+            result = said[name]
+            shown_columns = with_values(result.frame, columns)
+            yield table(title, Schema(*(result.schema[each] for each in shown_columns)), result.frame)
 
 
 def _lost(lost: Result) -> BarsBlock:
@@ -147,7 +150,7 @@ def _window_links(marks: pl.DataFrame, windows: Mapping[str, Link], stretch: tup
         yield FactsBlock("Windows", facts, width="narrow" if stretch else "full")
 
 
-def _windows(job: Job) -> dict[str, Link]:
+def windows_of(job: Job) -> dict[str, Link]:
     """A link to the page of each window that is still there, by the name of its file."""
     return {
         each.name: Link(each.name, "overview", each.rank, cycle=each.cycle, clear=True)

@@ -28,6 +28,7 @@ from kinetoscope.pages.blocks import Page
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import BadValueError, MissingError, refused
+from kinetoscope.server.history.routes import history_routes
 from kinetoscope.server.http import perfetto
 from kinetoscope.server.http.access import Rules
 from kinetoscope.server.http.application import front
@@ -273,6 +274,7 @@ def routes(server: Server) -> list[BaseRoute]:
         Route("/runs/{run}/notes", endpoint(workspace, server.notes, quick=True), methods=["GET", "POST"]),
         *timeline_routes(workspace, results),
         *memory_routes(workspace),
+        *history_routes(workspace),
     ]
 
 

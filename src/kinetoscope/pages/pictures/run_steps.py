@@ -34,7 +34,7 @@ def run_picture(
         *(steps[name].to_list() for name in ("step", "fastest", "median", "slowest", "rank")),
         labels,
         behind,
-        marks=[*_changes(said["changes"]), *_marks(said["marks"].frame, int(steps["steps"][0]), windows)],
+        marks=[*_changes(said["changes"]), *marks_between(said["marks"].frame, int(steps["steps"][0]), windows)],
         chosen=chosen,
         note="Drag selects steps. A band from the fastest to the slowest rank, the median as a line; below, how far "
         "each rank is behind the median.",
@@ -64,7 +64,7 @@ def _changes(changes: Result) -> Iterator[RunMark]:
         yield RunMark("change", row["step"], row["until"], change_sentence(changes, row))
 
 
-def _marks(marks: pl.DataFrame, size: int, windows: Mapping[str, Link]) -> Iterator[RunMark]:
+def marks_between(marks: pl.DataFrame, size: int, windows: Mapping[str, Link]) -> Iterator[RunMark]:
     """One mark for those of a kind that fall into one bucket; each window by itself."""
     drawn = marks.filter((pl.col("kind") != "collection") | ~pl.col("detail").fill_null("").is_in(_YOUNG))
     for row in drawn.filter(kind="window").sort("start").tail(_MOST_WINDOWS).iter_rows(named=True):

@@ -26,6 +26,7 @@ from kinetoscope.readers.job.snapshots import of_no_run
 from kinetoscope.readers.reader import HEAD_BYTES, CandidateFile
 from kinetoscope.readers.registry import stamp
 from kinetoscope.readers.snapshot import is_snapshot
+from kinetoscope.record.history.layout import ENDING, FOLDER
 
 _RANK_FOLDER: Final = re.compile(r"(?:rank|worker|node|host)[-_=]?\d{1,9}", re.IGNORECASE)
 _PROCESS_FILE: Final = re.compile(r".*_\d+\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?")
@@ -178,7 +179,7 @@ class RunScanner:
         others: list[CandidateFile] = []
         for file in files:
             home, name = _home(file.url), file.url.rstrip("/").rpartition("/")[2]
-            if _PROCESS_FILE.fullmatch(name) or (len(files) > 1 and of_engine(file)):
+            if _PROCESS_FILE.fullmatch(name) or (len(files) > 1 and of_engine(file)) or name.endswith(ENDING):
                 groups[home].append(file)
             elif ranks.rank_in_name(name) is not None or _RANK_FOLDER.fullmatch(_folder(file.url).rpartition("/")[2]):
                 groups[f"{home}/{_common_name(name)}"].append(file)
@@ -239,7 +240,9 @@ def _folder(url: str) -> str:
 def _home(url: str) -> str:
     """The folder of a run's file: above the folders that each rank has of its own."""
     folder = _folder(url)
-    return _folder(folder) if _RANK_FOLDER.fullmatch(folder.rpartition("/")[2]) else folder
+    name = folder.rpartition("/")[2]
+    is_below = _RANK_FOLDER.fullmatch(name) or (name == FOLDER and url.endswith(ENDING))
+    return _folder(folder) if is_below else folder
 
 
 def _common_name(name: str) -> str:
