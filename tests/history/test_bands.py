@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.errors import BrokenTraceError
-from kinetoscope.model.history.bands import Bands, RankLevels, bands, overview, size_for, step_times
-from kinetoscope.model.history.run_series import run_series
-from kinetoscope.model.history.series import MARKS
-from tests.history.drawn import Run, draw
+from kinetoscope.model.history.bands import Bands, RankLevels, bands, size_for, step_times
+from kinetoscope.model.history.overview import Overview
 from tests.history.test_answers import series
 
 Series = dict[int, dict[int, float]]
@@ -28,7 +27,7 @@ def additions(draw: st.DrawFn) -> tuple[list[RankLevels], Series]:
         for _ in range(draw(st.integers(0, 4))):
             first, count = draw(st.integers(0, 150)), draw(st.integers(1, 90))
             times = np.random.default_rng(draw(st.integers(0, 99))).integers(1, 1000, count)
-            ranks[-1].add(np.arange(first, first + count), times)
+            ranks[-1].add(np.arange(first, first + count), times, times)
             known[rank] |= dict(zip(range(first, first + count), times.tolist(), strict=True))
     return ranks, known
 
@@ -66,7 +65,7 @@ def levels(*ranks: list[int]) -> list[RankLevels]:
     made = []
     for number, times in enumerate(ranks):
         made.append(RankLevels(number))
-        made[-1].add(np.arange(len(times)), np.array(times, np.int64))
+        made[-1].add(np.arange(len(times)), np.array(times, np.int64), np.array(times, np.int64))
     return made
 
 
@@ -87,24 +86,36 @@ def test_sizes_fit() -> None:
 
 def test_the_gap_before_a_step_is_its_time_from_one_look_to_the_next() -> None:
     frame, before = series([10, 10, 10, 10], gap=5), dict[tuple[int, int], int]()
-    steps, times = zip(*(step_times(part, before) for part in (frame.head(2), frame.tail(2))), strict=True)
+    steps, times, _ = zip(*(step_times(part, before) for part in (frame.head(2), frame.tail(2))), strict=True)
     assert np.concatenate(steps).tolist() == [0, 1, 2, 3]
     assert np.concatenate(times).tolist() == [10, 15, 15, 15]
 
 
 def test_numbers_that_are_none_are_refused() -> None:
     with pytest.raises(BrokenTraceError, match="has steps from"):
-        RankLevels(3).add(np.array([0, 10**12]), np.array([1, 1]))
+        RankLevels(3).add(np.array([0, 10**12]), np.array([1, 1]), np.array([1, 1]))
 
 
-def test_the_overview_of_a_run_has_its_buckets() -> None:
-    frames = draw(Run("drawn", steps=700, ranks=3), 1).frames
-    run = run_series(frames, MARKS.empty())
-    assert run is not None
-    ranks = [RankLevels(row) for row in range(3)]
-    for levels_of, frame in zip(ranks, frames, strict=True):
-        levels_of.add(*step_times(frame, {}))
-    found, expected = overview(run, 100), bands(ranks, 16, 0, 44, 3)
-    assert (found.size, len(found.median)) == (16, 44)
-    for name in ("fastest", "median", "slowest", "behind"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-5, abs=1e-6)
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 900)), min_size=1, max_size=4), st.integers(1, 60))
+def test_an_overview_has_the_buckets_of_all_levels(spans: list[tuple[int, int]], columns: int) -> None:
+    shown, ranks = Overview(columns), []
+    for rank, (first, count) in enumerate(spans):
+        times = np.random.default_rng(rank).integers(1, 1000, count)
+        frame = series(times, rank=rank, first=first).with_columns(backward=pl.lit(0, pl.Int64))
+        shown.add([frame])
+        ranks.append(RankLevels(rank))
+        ranks[-1].add(*step_times(frame, {}))
+    found = shown.bands()
+    assert found is not None
+    assert len(found.median) <= columns + 1
+    low = found.first // found.size
+    expected = bands(ranks, found.size, low, low + len(found.median), len(ranks))
+    for name in ("fastest", "median", "slowest", "rank", "behind"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-4, abs=1e-4, nan_ok=True)
+
+
+def test_who_makes_others_wait_is_behind() -> None:
+    ranks = [RankLevels(rank) for rank in range(3)]
+    for each, own in zip(ranks, (5, 5, 8), strict=True):
+        each.add(np.arange(16), np.full(16, 10), np.full(16, own))
+    assert bands(ranks, 16, 0, 1, 3).behind[:, 0] == pytest.approx([0, 0, 0.3])

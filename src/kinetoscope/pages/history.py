@@ -41,7 +41,19 @@ _CHANGES: Final = (
     "number", "kind", "who", "step", "until", "before", "after", "change", "part", "part_before", "part_after",
     "memory_before", "memory_after", "mark", "certainty",
 )  # fmt: skip
-_SPIKES: Final = ("number", "cause", "part", "who", "count", "period", "excess", "greatest", "lost", "share", "certainty")
+_SPIKES: Final = (
+    "number",
+    "cause",
+    "part",
+    "who",
+    "count",
+    "period",
+    "excess",
+    "greatest",
+    "lost",
+    "share",
+    "certainty",
+)
 _RETURNS: Final = ("rank", "episodes", "steps", "share", "period", "part", "excess", "certainty")
 
 

@@ -237,7 +237,9 @@ def _of_history(block: HistoryBlock) -> GridBlock:
     ]
     known = [[value or 0 for value in row] for row in block.behind]
     sums = [sum(row) / len(row) if row else 0 for row in known]
-    worst = sorted((row for row in range(len(known)) if max(known[row], default=0) >= _BEHIND), key=lambda row: -sums[row])
+    worst = sorted(
+        (row for row in range(len(known)) if max(known[row], default=0) >= _BEHIND), key=lambda row: -sums[row]
+    )
     rows += [
         GridRow([f"{block.ranks[row]} behind", _curve(block.step, [max(value, 0) for value in known[row]]),
                  f"up to {shown(max(known[row]) / 1000, 'fraction')}"], "waiting")

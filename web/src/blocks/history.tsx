@@ -108,7 +108,6 @@ export function HistoryPicture({ block }: { readonly block: History | null }) {
       name="history"
       tools={
         <>
-          <Age live={live} />
           <ZoomTools zoom={(closer) => zoom(closer ? 0.5 : 2)} all={own ? () => setOwn(null) : undefined} />
           {chosen && (
             <button class="tool" onClick={() => select(null)}>
@@ -119,6 +118,7 @@ export function HistoryPicture({ block }: { readonly block: History | null }) {
         </>
       }
     >
+      <Age live={live} />
       <div ref={measure}>
         {pieces.length ? (
           <Canvas
@@ -159,8 +159,8 @@ export function HistoryPicture({ block }: { readonly block: History | null }) {
         )}
       </div>
       <p class="history-key">
-        <Swatch colour={shadeOf(0, dark)} words="as the median" />
-        <Swatch colour={shadeOf(1, dark)} words="25% behind and more" />
+        <Swatch colour={shadeOf(0, dark)} words="own work as the median of the ranks" />
+        <Swatch colour={shadeOf(1, dark)} words="25% of a step behind, and more" />
       </p>
     </Frame>
   );
@@ -195,9 +195,9 @@ function Age({ live }: { readonly live: HistoryState | undefined }) {
           ? ""
           : ageWords(live.age + (performance.now() - since.current) / 1000);
   return (
-    <span class="soft history-age" role="status">
+    <p class="note history-age" role="status">
       {words}
-    </span>
+    </p>
   );
 }
 
@@ -259,5 +259,5 @@ function saidAt(scene: Scene, x: number, y: number): string {
   const value = behind[row]?.[place];
   if (y < layout.heat || value == null) return "";
   const many = ranks[row]?.startsWith("ranks") ? "the slowest of them " : "";
-  return `${ranks[row]}, ${steps}\n${many}${shown(Math.abs(value) / 1000, "fraction")} ${value < 0 ? "ahead of" : "behind"} the median`;
+  return `${ranks[row]}, ${steps}\n${many}${shown(Math.abs(value) / 1000, "fraction")} of a step ${value < 0 ? "ahead of" : "behind"} the median, in its own work`;
 }

@@ -15,10 +15,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Float32s, Int64s
+from kinetoscope.algorithms.arrays import Float32s, Floats, Int64s
 from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.history.rank_series import MOST_MISSING
-from kinetoscope.model.history.run_series import RunSeries
 
 STRIDE: Final = 4
 """Buckets of a size in one of the next."""
@@ -26,8 +25,11 @@ STRIDE: Final = 4
 _SMALLEST: Final = 16
 """Steps of the smallest buckets that are held."""
 
-_LEAST, _GREATEST, _SUM, _COUNT = range(4)
-_NOTHING: Final = np.array([[np.inf], [-np.inf], [0], [0]], np.float32)
+_LEAST, _GREATEST, _SUM, _OWN, _COUNT = range(5)
+_FIELDS: Final = 5
+"""Rows of sums: least, greatest and sum of step times, sum of the rank's own work, ns; and how many steps."""
+
+_NOTHING: Final = np.array([[np.inf], [-np.inf], [0], [0], [0]], np.float32)
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class Bands:
         fastest, median, slowest: float32 [buckets]: the least time of a step of any rank, the median over ranks of their
             means, the greatest time of a step of any rank, ns.
         rank: int64 [buckets], whose step took longest; −1 where there is none.
-        behind: float32 [rows, buckets]: by how much the mean of a rank is above that median, as a share of it; of
-            several ranks in a row that of the slowest.
+        behind: float32 [rows, buckets]: by how much a rank's own work is above the median of the ranks, as a share of
+            the median step; of several ranks in a row that of the slowest.
         rows: int64 [rows + 1], where the ranks of each row begin in `ranks`.
         ranks: their numbers.
     """
@@ -67,11 +69,11 @@ class RankLevels:
         self.rank = rank
         self.first = self.end = 0
         self._count = 0
-        self._times = np.empty(0, np.float32)
+        self._times = np.empty((2, 0), np.float32)
         self._levels: list[NDArray[np.float32]] = []
 
-    def add(self, steps: Int64s, times: NDArray[np.floating]) -> None:
-        """Add steps by number, ns each; of a step that was run again the last time counts.
+    def add(self, steps: Int64s, times: NDArray[np.number], own: NDArray[np.number]) -> None:
+        """Add steps by number, ns each, and what of them is the rank's own; of a step that was run again the last counts.
 
         Raises:
             BrokenTraceError: the numbers are none.
@@ -90,7 +92,7 @@ class RankLevels:
             self.first = first
         self.end = end
         self._times = _grown(self._times, end - first, np.float32(np.nan))
-        self._times[steps - first] = times
+        self._times[:, steps - first] = times, own
         self._sum_up(low, high)
 
     def _sum_up(self, low: int, high: int) -> None:
@@ -99,10 +101,10 @@ class RankLevels:
         while True:
             level, base, until = _level(size), self.first // size, (self.end - 1) // size + 1
             if level == len(self._levels):
-                self._levels.append(np.empty((4, 0), np.float32))
+                self._levels.append(np.empty((_FIELDS, 0), np.float32))
                 low, high = self.first, self.end
             begin, end = low // size, (high - 1) // size + 1
-            sums = _summed(self._of_size(below, begin * (size // below), end * (size // below)), size // below)
+            sums = summed(self._of_size(below, begin * (size // below), end * (size // below)), size // below)
             self._levels[level] = _grown(self._levels[level], until - base, _NOTHING)
             self._levels[level][:, begin - base : end - base] = sums
             if until - base <= 1:
@@ -110,37 +112,38 @@ class RankLevels:
             below, size = size, size * STRIDE
 
     def buckets(self, size: int, low: int, high: int) -> NDArray[np.float32]:
-        """Least, greatest, sum and count of the buckets from `low` to before `high`: float32 [4, buckets]."""
+        """Sums of the buckets from `low` to before `high`: float32 [_FIELDS, buckets]."""
         if not self._levels:
-            return np.tile(_NOTHING, high - low)
+            return nothing(high - low)
         known = 1 if size < _SMALLEST else min(size, _SMALLEST * STRIDE ** (len(self._levels) - 1))
-        return _summed(self._of_size(known, low * (size // known), high * (size // known)), size // known)
+        return summed(self._of_size(known, low * (size // known), high * (size // known)), size // known)
 
     def _of_size(self, size: int, low: int, high: int) -> NDArray[np.float32]:
         """Those of a size that is held: single steps, or a level."""
         if size == 1:
             begin, end = max(low, self.first), min(high, self.end)
-            sums = np.tile(_NOTHING, high - low)
+            sums = nothing(high - low)
             if begin < end:
-                times = self._times[begin - self.first : end - self.first]
+                times, own = self._times[:, begin - self.first : end - self.first]
                 known = ~np.isnan(times)
                 part = sums[:, begin - low : end - low]
                 part[_LEAST, known] = part[_GREATEST, known] = part[_SUM, known] = times[known]
-                part[_COUNT] = known
+                part[_OWN, known], part[_COUNT] = own[known], known
             return sums
         level = self._levels[_level(size)]
         base = self.first // size
-        sums = np.tile(_NOTHING, high - low)
+        sums = nothing(high - low)
         begin, end = max(low, base), min(high, (self.end - 1) // size + 1)
         if begin < end:
             sums[:, begin - low : end - low] = level[:, begin - base : end - base]
         return sums
 
-    def _moved(self, first: int) -> Float32s:
+    def _moved(self, first: int) -> NDArray[np.float32]:
         """The times, from an earlier step on."""
         if not self.end:
             return self._times
-        return np.concatenate([np.full(self.first - first, np.nan, np.float32), self._times[: self.end - self.first]])
+        before = np.full((2, self.first - first), np.nan, np.float32)
+        return np.concatenate([before, self._times[:, : self.end - self.first]], axis=1)
 
 
 def bands(ranks: Sequence[RankLevels], size: int, low: int, high: int, rows: int) -> Bands:
@@ -148,29 +151,15 @@ def bands(ranks: Sequence[RankLevels], size: int, low: int, high: int, rows: int
     return over_ranks([each.rank for each in ranks], [each.buckets(size, low, high) for each in ranks], size, low, rows)
 
 
-def overview(run: RunSeries, columns: int) -> Bands:
-    """The buckets of a whole run, in so many columns at most; a row for each rank. One rank after the other is summed up."""
-    size = size_for(run.steps, columns)
-    low, high = min(each.first for each in run.ranks) // size, run.last // size + 1
-    sums = []
-    for each in run.ranks:
-        known = np.flatnonzero(~np.isnan(each.times))
-        levels = RankLevels(each.rank)
-        levels.add(each.first + known, each.times[known])
-        sums.append(levels.buckets(size, low, high))
-    return over_ranks(run.numbers, sums, size, low, len(sums))
-
-
 def over_ranks(ranks: Sequence[int], sums_of: Sequence[NDArray[np.float32]], size: int, low: int, rows: int) -> Bands:
     """The buckets of all ranks together, from those of each, the first of which is number `low`."""
     numbers = np.array(ranks, np.int64)
     sums = np.stack(sums_of)
     with np.errstate(invalid="ignore"):
-        means = sums[:, _SUM] / sums[:, _COUNT]
-    middle = _medians(means)
+        middle, own = _medians(sums[:, _SUM] / sums[:, _COUNT]), sums[:, _OWN] / sums[:, _COUNT]
     none = np.isnan(middle)
     starts = np.arange(0, len(ranks), max(-(-len(ranks) // max(rows, 1)), 1))
-    behind = np.fmax.reduceat(means / middle - 1, starts, axis=0)
+    behind = np.fmax.reduceat((own - _medians(own)) / middle, starts, axis=0)
     return Bands(
         size,
         low * size,
@@ -192,8 +181,11 @@ def size_for(steps: int, columns: int) -> int:
     return size
 
 
-def step_times(steps: pl.DataFrame, before: dict[tuple[int, int], int]) -> tuple[Int64s, Int64s]:
-    """Number and time of each row of one rank and attempt, from the end of the step before it to its own, ns.
+def step_times(steps: pl.DataFrame, before: dict[tuple[int, int], int]) -> tuple[Int64s, Floats, Floats]:
+    """Number and time of each row of one rank and attempt, from the end of the step before it to its own, ns; its own work.
+
+    A rank's own work is all but the backward pass, in which ranks wait for each other: who is behind in it makes all
+    others wait. Where the backward pass is not known, it is all.
 
     Args:
         steps: rows of STEPS, in order of time.
@@ -203,18 +195,25 @@ def step_times(steps: pl.DataFrame, before: dict[tuple[int, int], int]) -> tuple
     start, end = steps["start"].to_numpy(), steps["end"].to_numpy()
     last = np.concatenate([[before.get(key, start[0])], end[:-1]])
     before[key] = int(end[-1])
-    return steps["step"].to_numpy(), np.maximum(end - start, 0) + np.maximum(start - last, 0)
+    time = (np.maximum(end - start, 0) + np.maximum(start - last, 0)).astype(np.float64)
+    return steps["step"].to_numpy(), time, time - steps["backward"].fill_null(0).to_numpy()
 
 
-def _summed(sums: NDArray[np.float32], of: int) -> NDArray[np.float32]:
+def nothing(count: int) -> NDArray[np.float32]:
+    """So many buckets without a step."""
+    return np.tile(_NOTHING, count)
+
+
+def summed(sums: NDArray[np.float32], of: int) -> NDArray[np.float32]:
+    """Buckets of which each is so many of these."""
     if of == 1:
         return sums
-    parts = sums.reshape(4, -1, of)
+    parts = sums.reshape(_FIELDS, -1, of)
     return np.stack(
         [
             parts[_LEAST].min(axis=1),
             parts[_GREATEST].max(axis=1),
-            parts[_SUM].sum(axis=1, dtype=np.float64).astype(np.float32),
+            *parts[[_SUM, _OWN]].sum(axis=2, dtype=np.float64).astype(np.float32),
             parts[_COUNT].sum(axis=1),
         ]
     )

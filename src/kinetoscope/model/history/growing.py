@@ -11,7 +11,7 @@ import polars as pl
 from kinetoscope.model.history.bands import Bands, RankLevels, bands, step_times
 from kinetoscope.model.history.series import MARKS
 
-COLUMNS: Final = ("rank", "attempt", "step", "start", "end")
+COLUMNS: Final = ("rank", "attempt", "step", "start", "end", "backward")
 """Columns of STEPS that are needed."""
 
 END: Final = "end"

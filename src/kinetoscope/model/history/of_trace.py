@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -11,8 +12,9 @@ import polars as pl
 
 from kinetoscope import dispatch
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.history.bands import Bands, overview
+from kinetoscope.model.history.bands import Bands
 from kinetoscope.model.history.history import history
+from kinetoscope.model.history.overview import Overview
 from kinetoscope.model.history.series import MARKS
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -43,7 +45,11 @@ RANKS_OF_RUN: Final = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("step", pl.Int64, "Number of the first step of the row."),
     Column("steps", pl.Int64, "How many numbers of steps it has: a power of four, the same in all rows."),
-    Column("behind", pl.Float64, "Its mean time of a step / the median over ranks of these - 1; less than 0: ahead."),
+    Column(
+        "behind",
+        pl.Float64,
+        "Its own work in a step (all but backward, where ranks wait) - the median of the ranks, / `median`.",
+    ),
 )
 
 
@@ -78,20 +84,25 @@ def answers_of(trace: Trace) -> RunAnswers | None:
     """
     if not trace.source.files(FILES):
         return None
+    shown = Overview(COLUMNS)
     notes: list[Note] = []
 
     def frames() -> Iterator[pl.DataFrame]:
-        for tables in dispatch.call("series", trace):
-            notes.extend(tables.notes)
-            yield tables.steps
+        """The rows of each rank, of all its attempts."""
+        tables_of = (tables for tables in dispatch.call("series", trace) if tables.steps.height)
+        for _, of_rank in groupby(tables_of, lambda tables: tables.steps["rank"][0]):
+            attempts = [*of_rank]
+            notes.extend(note for tables in attempts for note in tables.notes)
+            shown.add([tables.steps for tables in attempts])
+            yield pl.concat([tables.steps for tables in attempts])
 
     marks = pl.concat([MARKS.empty(), *(tables.marks for tables in dispatch.call("series", trace))])
     said = history(frames(), marks)
-    shown = None if said.run is None else overview(said.run, COLUMNS)
+    found = shown.bands()
     return RunAnswers(
         *(each.frame for each in (said.changes, said.spikes, said.returns, said.lost)),
-        steps=STEPS_OF_RUN.empty() if shown is None else _steps(shown),
-        ranks=RANKS_OF_RUN.empty() if shown is None else _ranks(shown),
+        steps=STEPS_OF_RUN.empty() if found is None else _steps(found),
+        ranks=RANKS_OF_RUN.empty() if found is None else _ranks(found),
         marks=marks,
         notes=tuple(notes),
         more=said.changes.notes,

@@ -112,20 +112,26 @@ export function scaled(view: Stretch, factor: number, at: number, all: Stretch):
   return moved({ from: at - share * wide, to: at - share * wide + wide }, 0, all);
 }
 
+/** Share of the typical time of a step up to which the axis goes at most. */
+const ROOM = 1.6;
+const TYPICAL = 0.8;
+
 /** Least and greatest of the vertical axis: a long step does not make all others flat; it sticks out at the top. */
 export function limits(pieces: readonly Piece[], view: Stretch): [number, number] {
-  let [least, most, middle] = [Infinity, 0, 0];
+  let [least, most] = [Infinity, 0];
+  const middles: number[] = [];
   for (const piece of pieces) {
-    const { size, first, fastest, median, slowest } = piece.buckets;
+    const { fastest, median, slowest } = piece.buckets;
     const [begin, end] = placesIn({ ...piece, from: Math.max(piece.from, view.from), to: Math.min(piece.to, view.to) });
     for (let place = begin; place < end; place++) {
-      if (first + place * size >= view.to) break;
       least = Math.min(least, fastest[place] ?? Infinity);
       most = Math.max(most, slowest[place] ?? 0);
-      middle = Math.max(middle, median[place] ?? 0);
+      middles.push(median[place] ?? NaN);
     }
   }
-  if (!(most > 0) || least === Infinity) return [0, 1];
-  const top = Math.min(most * 1.03, middle * 1.6);
-  return [least > top / 2 ? least * 0.92 : 0, top];
+  const known = middles.filter((each) => each > 0).sort((one, other) => one - other);
+  const typical = known[Math.floor(known.length * TYPICAL)];
+  if (typical === undefined || least === Infinity) return [0, 1];
+  const top = Math.min(most * 1.03, typical * ROOM);
+  return [least > top * 0.4 ? least * 0.95 : 0, top];
 }
