@@ -74,12 +74,15 @@ def composed(said: Mapping[str, Result], stretch: tuple[int, int] | None, window
     notes = tuple(dict.fromkeys(note for result in said.values() for note in result.notes))
     if not said["steps"].frame.height:
         return Page("history", "History", note_words(said["steps"]), cannot=notes)
-    sentences = history_sentences(
-        History(changes=said["changes"], spikes=said["spikes"], returns=said["returns"], lost=said["lost"])
-    )
+    sentences = sentences_of(said)
     first, others = _first(sentences, lost_sentence(said["lost"]))
     blocks = tuple(_blocks(said, others, stretch, windows))
     return Page("history", "History", first, _facts(said), blocks, notes)
+
+
+def sentences_of(said: Mapping[str, Result]) -> list[Sentence]:
+    """All that is to be said, from the answers of `history_changes`, spikes, returns and lost."""
+    return history_sentences(History(said["changes"], said["spikes"], said["returns"], said["lost"]))
 
 
 def note_words(result: Result) -> str:
