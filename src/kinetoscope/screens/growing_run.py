@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -75,6 +76,8 @@ def lines(looked: Looked, width: int) -> Iterator[Line]:
     yield plain()
     yield from _parts(looked.recent, width)
     yield from _lagging(run, width)
+    if looked.said:
+        yield plain()
     for sentence in looked.said:
         yield from (plain(line) for line in wrapped(printable(sentence), width, indent="  "))
 
@@ -89,7 +92,7 @@ def status(looked: Looked) -> str:
         return f"{words}ended"
     age = looked.age or 0
     late = ": does it still run?" if age > _LATE_SECONDS else ""
-    return f"{words}the newest ended {shown(round(max(age, 0)) * 10**9, 'ns')} ago{late}"
+    return f"{words}the newest ended {shown(max(math.ceil(age), 1) * 10**9, 'ns')} ago{late}"
 
 
 def line(looked: Looked) -> str:

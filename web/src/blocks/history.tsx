@@ -10,7 +10,17 @@ import { useProps } from "../base/props";
 import { printable } from "../base/text";
 import { hideTip, showTip } from "../base/tip";
 import { BANDS, LANE, GUTTER, layoutOf, paint, shadeOf, stepAt, xOf, type Scene } from "../draw/history/paint";
-import { bucketAt, moved, piecesOf, scaled, scaleFor, tileOf, tilesIn, type Stretch } from "../draw/history/pieces";
+import {
+  ageWords,
+  bucketAt,
+  moved,
+  piecesOf,
+  scaled,
+  scaleFor,
+  tileOf,
+  tilesIn,
+  type Stretch,
+} from "../draw/history/pieces";
 import { tileIn, want } from "../draw/history/store";
 import { Canvas, pngOf, ZoomTools } from "./canvas";
 import { Frame } from "./frame";
@@ -199,13 +209,6 @@ function Age({ live }: { readonly live: HistoryState | undefined }) {
       {words}
     </p>
   );
-}
-
-const LONG = 60;
-
-export function ageWords(seconds: number): string {
-  const age = `The newest step ended ${shown(Math.max(Math.round(seconds), 0) * 1e9, "ns")} ago`;
-  return seconds > LONG ? `${age}; no end of the run was recorded.` : `${age}.`;
 }
 
 function chosenOf(params: Readonly<Record<string, string>>): Stretch | null {

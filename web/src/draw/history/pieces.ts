@@ -2,6 +2,7 @@
 
 import type { History } from "../../api/blocks";
 import type { HistoryTile } from "../../api/answers";
+import { shown } from "../../base/numbers";
 
 export const BUCKETS = 256;
 const STRIDE = 4;
@@ -134,4 +135,11 @@ export function limits(pieces: readonly Piece[], view: Stretch): [number, number
   if (typical === undefined || least === Infinity) return [0, 1];
   const top = Math.min(most * 1.03, typical * ROOM);
   return [least > top * 0.4 ? least * 0.95 : 0, top];
+}
+
+const LONG = 60;
+
+export function ageWords(seconds: number): string {
+  const age = `The newest step ended ${shown(Math.max(Math.ceil(seconds), 1) * 1e9, "ns")} ago`;
+  return seconds > LONG ? `${age}; no end of the run was recorded.` : `${age}.`;
 }
