@@ -1,7 +1,7 @@
 """The cost of a run's history: `python -m benchmarks.history [cost] [bytes] [reading] [N]`; the first two need torch.
 
-cost     what a step takes with `record --history` and without, in processes that take turns, N times (5): of a loop
-         with next to nothing in a step, of steps of 1 ms, and of a small training program with a loader.
+cost     what a step takes with `record --history` and without, in blocks of 250 steps that take turns, N times (3):
+         of a loop with next to nothing in a step, of steps of 1 ms, and of a small training program with a loader.
 bytes    what a day of steps of 100 ms takes on the disk, by a job of N seconds (60) that takes such steps.
 reading  how long it takes to read N (1,000) ranks of 100,000 steps, all columns and three, rank by rank.
 """
@@ -26,18 +26,20 @@ from kinetoscope.readers.history.history import by_rank
 from kinetoscope.record.session.child_config import RecordPlan
 from kinetoscope.record.session.launching import environment_of
 
-_TIMES: Final = {"cost": 5, "bytes": 60, "reading": 1000}
+_TIMES: Final = {"cost": 3, "bytes": 60, "reading": 1000}
 
 _TRAIN: Final = """
-import json, sys, time, torch
+import gc, json, sys, time, torch
+import torch.optim.optimizer as hooks
+from torch.utils.data.dataloader import _BaseDataLoaderIter as Batches
 torch.set_num_threads(1)
 kind, steps = sys.argv[1], int(sys.argv[2])
 parameter = torch.nn.Parameter(torch.ones(1))
-optimizer = torch.optim.SGD([parameter], lr=0.0, foreach=False)
+sgd = torch.optim.SGD([parameter], lr=0.0, foreach=False)
 def least():
-    optimizer.zero_grad()
+    sgd.zero_grad()
     (parameter * parameter).sum().backward()
-    optimizer.step()
+    sgd.step()
 def millisecond():
     until = time.perf_counter() + 0.00085
     while time.perf_counter() < until:
@@ -57,15 +59,37 @@ def small():
 step = {"least": least, "1 ms": millisecond, "small": small}[kind]
 for _ in range(100):
     step()
-took, before, cpu = [], time.perf_counter_ns(), time.thread_time_ns()
-for _ in range(steps):
-    step()
-    now = time.perf_counter_ns()
-    took.append(now - before)
-    before = now
-cpu = (time.thread_time_ns() - cpu) / steps
-took.sort()
-print(json.dumps({"cpu": cpu / 1e3, "mean": sum(took) / steps / 1e3, "p99": took[steps * 99 // 100] / 1e3}))
+dictionaries = (
+    hooks._global_optimizer_pre_hooks, hooks._global_optimizer_post_hooks, net._forward_hooks, net._forward_pre_hooks
+)
+places = [(torch.autograd, "backward"), (Batches, "__next__"), (Batches, "__init__")]
+ours = [dict(each) for each in dictionaries], [getattr(*each) for each in places], list(gc.callbacks)
+plain = [{}] * 4, [each.__wrapped__ for each in ours[1]], []
+def put(state):
+    for dictionary, values in zip(dictionaries, state[0]):
+        dictionary.clear()
+        dictionary.update(values)
+    for place, value in zip(places, state[1]):
+        setattr(*place, value)
+    gc.callbacks[:] = state[2]
+took, cpu = ([], []), [0, 0]
+for block in range(steps // 250 * 2):
+    which = (block + block // 2) % 2
+    put((plain, ours)[which])
+    for _ in range(20):  # the interpreter adapts to what was put in place
+        step()
+    began, before = time.thread_time_ns(), time.perf_counter_ns()
+    for _ in range(250):
+        step()
+        now = time.perf_counter_ns()
+        took[which].append(now - before)
+        before = now
+    cpu[which] += time.thread_time_ns() - began
+for which in (0, 1):
+    each = sorted(took[which])
+    found = {"cpu": cpu[which] / len(each), "mean": sum(each) / len(each)}
+    found |= {"median": each[len(each) // 2], "p99": each[len(each) * 99 // 100]}
+    print(json.dumps({name: value / 1e3 for name, value in found.items()}))
 """
 
 _SLOW: Final = """
@@ -85,22 +109,21 @@ print(number)
 
 def cost(rounds: int) -> Iterator[str]:
     """Lines about what a step takes."""
-    for kind, steps in (("least", 20_000), ("1 ms", 5_000), ("small", 3_000)):
-        rows: dict[bool, list[dict[str, float]]] = {False: [], True: []}
-        for number in range(rounds):
-            for recorded in (False, True) if number % 2 else (True, False):
-                rows[recorded].append(_taken(kind, steps, recorded=recorded))
-        for name in ("cpu", "mean", "p99"):
-            without, with_it = (statistics.median(row[name] for row in rows[each]) for each in (False, True))
-            added = statistics.median(a[name] - b[name] for a, b in zip(rows[True], rows[False], strict=True))
-            yield f"{kind}, {name}: {without:.1f} µs, {with_it:.1f} with it; {added:+.1f} ({added / without:+.2%})"
+    for kind, steps in (("least", 20_000), ("1 ms", 3_000), ("small", 2_000)):
+        rows = [_taken(kind, steps) for _ in range(rounds)]
+        for name in rows[0][0]:
+            without, added = (
+                statistics.median(each)
+                for each in ([row[0][name] for row in rows], [row[1][name] - row[0][name] for row in rows])
+            )
+            yield f"{kind}, {name}: {without:.1f} µs without, {added:+.1f} with it ({added / without:+.2%})"
 
 
-def _taken(kind: str, steps: int, *, recorded: bool) -> dict[str, float]:
+def _taken(kind: str, steps: int) -> list[dict[str, float]]:
+    """Times of a step without and with it."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = environment_of(_plan(folder)) if recorded else None
-        taken: dict[str, float] = json.loads(_output(_TRAIN, [kind, str(steps)], environment))
-    return taken
+        lines = _output(_TRAIN, [kind, str(steps)], environment_of(_plan(folder))).splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def _plan(folder: str) -> RecordPlan:

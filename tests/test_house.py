@@ -29,7 +29,7 @@ def words(text: str) -> set[str]:
 SHARED_CLASS_NAMES = words("KinetoscopeCallback")
 """Classes of which two modules have one each."""
 
-BARE_CONSTANTS = words("ALL FIRST LAST NONE OWN _NO_LIMIT")
+BARE_CONSTANTS = words("ALL FIRST LAST MARKS NONE OWN _NO_LIMIT")
 """Constants whose name has no noun."""
 
 SHORT_MODULES = words("model/trace/text.py cli/summary.py")

@@ -18,7 +18,7 @@ def records(count: int, *, first: int = 0, each: int = 100_000_000, **fields: An
     """Steps of `each` ns and a gap of a tenth of that; what is not given is not known."""
     rows = np.zeros(count, RECORD)
     for name, code, _ in layout.FIELDS:
-        rows[name] = {"q": 0, "f": np.nan, "I": layout.UNKNOWN}[code]
+        rows[name] = {"q": 0, "f": np.nan, "I": layout.UNKNOWN_INTEGER}[code]
     rows["step"] = np.arange(first, first + count)
     rows["start"] = START + rows["step"].astype(np.int64) * (each + each // 10)
     rows["duration"] = each
@@ -32,7 +32,8 @@ def blocks(rows: np.ndarray[Any, Any], of: int = 10) -> bytes:
     size = RECORD.itemsize * of
     content = rows.tobytes()
     return b"".join(
-        layout.block(layout.STEPS, RECORD.itemsize, content[at : at + size]) for at in range(0, len(content), size)
+        layout.block(layout.STEPS_BLOCK, RECORD.itemsize, content[at : at + size])
+        for at in range(0, len(content), size)
     )
 
 
@@ -66,6 +67,6 @@ def write(
     about = head(rank, **facts)
     path = folder / layout.FOLDER / f"host.{rank}.attempt{about['attempt']}.7-{about['began']:x}{layout.ENDING}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    body = blocks(rows, of) + (layout.text_block(layout.MARKS, list(marks)) if marks else b"")
-    path.write_bytes(layout.text_block(layout.HEAD, about) + body)
+    body = blocks(rows, of) + (layout.text_block(layout.MARKS_BLOCK, list(marks)) if marks else b"")
+    path.write_bytes(layout.text_block(layout.HEAD_BLOCK, about) + body)
     return path

@@ -96,6 +96,9 @@ LINES: Final[dict[str, str]] = {
     "the schedule failed at step ": _LINES,
     " (next: kinetoscope summary ": _LINES,
     "is not kept any longer": ("output/test_compile_log.py::test_a_log_that_cannot_be_written_costs_a_line"),
+    "the times of all steps of ": "history/test_series.py::test_the_parts_of_steps_and_what_lies_between_them",
+    "the history of process ": "history/test_series.py::test_a_full_disk_ends_the_history_and_nothing_else",
+    " MB of the disk are free": "history/test_series.py::test_a_full_disk_ends_the_history_and_nothing_else",
     # snapshots of memory
     "this process uses no CUDA device": f"{_SNAPSHOTS}::test_a_job_without_a_device_is_as_without_us_and_says_so_once",
     "no snapshot of memory was taken": f"{_SNAPSHOTS}::test_a_job_without_a_device_is_as_without_us_and_says_so_once",

@@ -14,7 +14,7 @@ from kinetoscope.algorithms.arrays import Int64s, UInt8s
 from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 _HEAD = 16  # bytes before a body
-_OTHERS = 4096  # blocks of other kinds that one walk has room for
+_OTHER_BLOCKS = 4096  # blocks of other kinds that one walk has room for
 _WASTE = 8  # times the bytes that there are may be summed in vain: what is hostile claims more
 _FREE_WASTE = 1 << 26
 
@@ -34,7 +34,7 @@ _TABLES: Final = frozen(_tables(), np.int64)
 
 
 class GatheredBlocks(NamedTuple):
-    """What a walk has gathered.
+    """Records, and places of other blocks, that a walk has gathered.
 
     Attributes:
         records: uint8, those of the wanted kind and size, one behind the other.
@@ -56,10 +56,10 @@ def gather(content: UInt8s, magic: bytes, kind: int, size: int, longest: int) ->
     state = np.zeros(6, np.int64)
     wanted = np.array([*magic, kind, size, longest], np.int64)
     while True:
-        found = np.empty(_OTHERS, np.int64)
-        _walk(content, _TABLES, wanted, records, found, state)
-        others.append(found[: state[2]])
-        if state[2] < _OTHERS:
+        places = np.empty(_OTHER_BLOCKS, np.int64)
+        _walk(content, _TABLES, wanted, records, places, state)
+        others.append(places[: state[2]])
+        if state[2] < _OTHER_BLOCKS:
             break
     return GatheredBlocks(records[: state[1]], np.concatenate(others), int(state[3]), int(state[4]))
 

@@ -90,10 +90,10 @@ def run(arguments: list[str]) -> int:
     if snapshots := _snapshots(plan) - snapshots:
         lines.append(f"{_many(len(snapshots), 'snapshot')} of memory in {plan.dir}/{SNAPSHOT_FOLDER}")
     outcome = _outcome(plan, before, ended, code)
-    if histories := _histories(plan) - histories:
+    if (histories := _histories(plan) - histories) and not plan.every:
         count = f"{len(histories)} process{'es' * (len(histories) != 1)}"
         lines.append(f"the times of all steps of {count} in {plan.dir}/{HISTORY_FOLDER}")
-        outcome = outcome if plan.every or _traces(plan) - before else ""  # no window was asked for
+        outcome = outcome if _traces(plan) - before else ""  # no window was asked for
     for line in filter(None, (*lines, "" if plan.hang and not plan.every else outcome)):
         sys.stderr.write(f"kinetoscope: {line}\n")
     if plan.hang:

@@ -24,7 +24,7 @@ MARK: layout.Mark = ("save", None, 3, written.START + 5, written.START + 9)
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     rows = written.records(
-        25, data=7_000_000.4, samples=32, memory_used=3, resident=np.where(np.arange(25) < 9, layout.UNKNOWN, 2)
+        25, data=7_000_000.4, samples=32, memory_used=3, resident=np.where(np.arange(25) < 9, layout.UNKNOWN_INTEGER, 2)
     )
     written.write(tmp_path, rows, [MARK, ("collection", "2", 1, written.START + 1, written.START + 2)], rank=3)
     tables = read_history(tmp_path)
@@ -85,7 +85,7 @@ def test_cut_at_every_place_it_has_what_was_whole(tmp_path: Path) -> None:
 
 def test_it_is_followed_while_it_grows(tmp_path: Path) -> None:
     path = written.write(tmp_path, written.records(0))
-    content = written.blocks(written.records(30)) + layout.text_block(layout.MARKS, [MARK])
+    content = written.blocks(written.records(30)) + layout.text_block(layout.MARKS_BLOCK, [MARK])
     follower = HistoryFollower(str(tmp_path))
     steps, marks = [], []
     for at in range(0, len(content) + 1, 100):
@@ -139,7 +139,7 @@ def test_damage_costs_the_blocks_that_it_hits(data: st.DataObject, tmp_path_fact
 )
 def test_another_head_is_refused_in_a_line(change: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = tmp_path / "a.history"
-    path.write_bytes(layout.text_block(layout.HEAD, {**written.head(), **change}))
+    path.write_bytes(layout.text_block(layout.HEAD_BLOCK, {**written.head(), **change}))
     with pytest.raises(BrokenTraceError) as caught:
         read_history(path)
     assert said in str(caught.value)
@@ -147,7 +147,7 @@ def test_another_head_is_refused_in_a_line(change: dict[str, Any], said: str, tm
 
 
 def test_what_is_no_history_is_refused(tmp_path: Path) -> None:
-    for content in (b"{}", b"\0" * 100, layout.text_block(layout.MARKS, [MARK])):
+    for content in (b"{}", b"\0" * 100, layout.text_block(layout.MARKS_BLOCK, [MARK])):
         (tmp_path / "a.history").write_bytes(content)
         with pytest.raises(BrokenTraceError):
             read_history(tmp_path)
@@ -169,9 +169,9 @@ def test_numbers_that_make_no_sense_are_read_or_left_out(tmp_path: Path) -> None
     junk: list[Any] = [marks, {}, 3, [[]]]
     for value in junk:
         with path.open("ab") as file:
-            file.write(layout.block(layout.MARKS, 1, json.dumps(value).encode()))
+            file.write(layout.block(layout.MARKS_BLOCK, 1, json.dumps(value).encode()))
     with path.open("ab") as file:
-        file.write(layout.block(layout.MARKS, 1, b"[" * 100_000))
+        file.write(layout.block(layout.MARKS_BLOCK, 1, b"[" * 100_000))
     tables = read_history(tmp_path)
     assert tables.steps["step"].to_list() == [1, 2, 3, 4, 5]
     assert (tables.steps["end"] >= tables.steps["start"]).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +11,8 @@ import pytest
 
 from kinetoscope.readers.history.history import HistoryTables, read_history
 from kinetoscope.record.history.layout import FOLDER
+from kinetoscope.record.history.writer import HistoryWriter
+from tests.history import written
 from tests.record.processes import environment, run
 from tests.record.programs import kinetoscope, python, traces
 
@@ -50,7 +53,7 @@ print("loss", loss.item().hex())
 def recorded(folder: Path, *command: str, options: tuple[str, ...] = ("--history",), **more: str) -> HistoryTables:
     done = run(kinetoscope("record", "-o", folder, *options, "--", *command), env=environment(**more))
     assert done.returncode == 0, done.stderr
-    assert "of all steps" in done.stderr
+    assert ("of all steps" in done.stderr) == ("--every" not in options)
     return read_history(folder)
 
 
@@ -240,6 +243,19 @@ def test_nothing_is_compiled_otherwise(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, alone.stdout), done.stderr
     assert done.stderr.count("\n") == alone.stderr.count("\n") + 1, (done.stderr, alone.stderr)
     assert len(read_history(tmp_path).steps) == 16
+
+
+def test_a_full_disk_ends_the_history_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history" / "a.history"
+    writer = HistoryWriter(path, written.head(), deque(), offset=0, keep_free=1 << 60)
+    writer.start()
+    writer.rows.append(written.records(1).tobytes())
+    writer.end()
+    said = capsys.readouterr().err
+    assert said.startswith("kinetoscope: the history of process ")
+    assert " MB of the disk are free" in said
+    assert writer.over
+    assert read_history(path).steps.is_empty()
 
 
 def test_compilations_are_marks(tmp_path: Path) -> None:

@@ -90,25 +90,32 @@ def history_files(path: Place | Sequence[Place]) -> list[HistoryFile]:
         NotFoundError: there is none.
         BrokenTraceError: a file is something else; of a folder, all are.
     """
-    several = [Path(each) for each in path] if not isinstance(path, (str, os.PathLike)) else None
-    place = Path(path) if isinstance(path, (str, os.PathLike)) else Path(os.path.commonpath([*path] or ["."]))
-    if several is None and place.is_file():
+    if not isinstance(path, (str, os.PathLike)):
+        several = [Path(each) for each in path]
+        return _in_order(_readable(several[0].parent, several))
+    place = Path(path)
+    if place.is_file():
         file = _opened(place)
         if file is None:
             raise NotFoundError(f"{place}: the head of this history is not written yet; try again in a second")
         return [file]
     folder = place / layout.FOLDER if (place / layout.FOLDER).is_dir() else place
-    files, errors = [], []
-    for each in several or sorted(folder.glob(f"*{layout.ENDING}")):
+    return _in_order(_readable(folder, sorted(folder.glob(f"*{layout.ENDING}"))))
+
+
+def _readable(folder: Path, places: Sequence[Path]) -> list[HistoryFile]:
+    files: list[HistoryFile | None] = []
+    error: BrokenTraceError | None = None
+    for each in places:
         try:
             files.append(_opened(each))
-        except BrokenTraceError as error:
-            errors.append(error)
-    if errors and not any(files):
-        raise errors[0]
+        except BrokenTraceError as broken:
+            error = broken
+    if error is not None and not any(files):
+        raise error
     if not files:
-        raise NotFoundError(f"{place}: no history of a run; `kinetoscope record --history -o DIR -- …` writes one")
-    return _in_order([each for each in files if each is not None])
+        raise NotFoundError(f"{folder}: no history of a run; `kinetoscope record --history -o DIR -- …` writes one")
+    return [each for each in files if each is not None]
 
 
 def _in_order(files: list[HistoryFile]) -> list[HistoryFile]:
@@ -124,6 +131,7 @@ def _in_order(files: list[HistoryFile]) -> list[HistoryFile]:
 
 
 def _opened(path: Path) -> HistoryFile | None:
+    """The file by its head; None if that is not there yet."""
     try:
         with path.open("rb") as file:
             content = file.read(_HEAD_BYTES)
@@ -142,26 +150,27 @@ def file_of(path: str, content: bytes) -> HistoryFile | None:
     if first is None and layout.lacks_bytes(content):
         return None
     try:
-        if first is None or first[0] != layout.HEAD:
+        if first is None or first[0] != layout.HEAD_BLOCK:
             raise ValueError("it does not begin with a head")
-        head = json.loads(first[2])
-        if head["format"] != layout.FORMAT:
-            raise ValueError(f"its format is {str(head['format'])[:80]!r}")
-        fields = _fields(head["fields"])
-        numbers = {name: _integer(head[name]) for name in ("rank", "world", "local_rank", "pid", "attempt")}
-        record = np.dtype([(name, _FIELDS[code]) for name, code, _ in fields])
-        scales = {name: scale for name, _, scale in fields}
-        return HistoryFile(
-            path=str(path),
-            host=str(head["host"])[:64],
-            began=_integer(head["began"], _MAX_TIME),
-            record=record,
-            scales=scales,
-            body=layout.HEAD_BYTES + len(first[2]),
-            **numbers,
-        )
+        return _by_head(str(path), json.loads(first[2]), layout.HEAD_BYTES + len(first[2]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BrokenTraceError(f"{path}: no history that this version reads: {error}") from error
+
+
+def _by_head(path: str, head: Any, body: int) -> HistoryFile:
+    if head["format"] != layout.FORMAT:
+        raise ValueError(f"its format is {str(head['format'])[:80]!r}")
+    fields = _fields(head["fields"])
+    numbers = {name: _integer(head[name]) for name in ("rank", "world", "local_rank", "pid", "attempt")}
+    return HistoryFile(
+        path=path,
+        host=str(head["host"])[:64],
+        began=_integer(head["began"], _MAX_TIME),
+        record=np.dtype([(name, _FIELDS[code]) for name, code, _ in fields]),
+        scales={name: scale for name, _, scale in fields},
+        body=body,
+        **numbers,
+    )
 
 
 def _fields(value: Any) -> Sequence[tuple[str, str, int]]:
@@ -191,8 +200,10 @@ def read_rows(file: HistoryFile, since: int = 0) -> HistoryRows:
         with open(file.path, "rb") as stream:
             while True:
                 stream.seek(at)
-                content = stream.read(_PIECE)
-                blocks = gather(np.frombuffer(content, np.uint8), layout.MAGIC, layout.STEPS, size, layout.MAX_BODY)
+                content = stream.read(min(_PIECE, max(os.fstat(stream.fileno()).st_size - at, 0)))
+                blocks = gather(
+                    np.frombuffer(content, np.uint8), layout.MAGIC, layout.STEPS_BLOCK, size, layout.MAX_BODY
+                )
                 records.append(_plausible(blocks.records.view(file.record)))
                 marks += [mark for place in blocks.others.tolist() for mark in _marks(layout.block_at(content, place))]
                 whole += blocks.whole
@@ -211,17 +222,23 @@ def _plausible(records: Records) -> Records:
 
 def _marks(block: tuple[int, int, bytes] | None) -> Iterator[Mark]:
     """The marks of a block; what is no mark is left out."""
-    if block is None or block[0] != layout.MARKS:
+    if block is None or block[0] != layout.MARKS_BLOCK:
         return
     try:
         values = json.loads(block[2])
     except (ValueError, RecursionError):
         return
     for value in values if isinstance(values, list) else ():
-        try:
-            kind, detail, step, start, end = value
-            numbers = _integer(step), _integer(start, _MAX_TIME), _integer(end, _MAX_TIME)
-        except (ValueError, TypeError):
-            continue
-        if kind in layout.KINDS and (detail is None or isinstance(detail, str)):
-            yield (kind, detail and detail[:_MAX_DETAIL], *numbers)
+        if (mark := _mark(value)) is not None:
+            yield mark
+
+
+def _mark(value: Any) -> Mark | None:
+    try:
+        kind, detail, step, start, end = value
+        numbers = _integer(step), _integer(start, _MAX_TIME), _integer(end, _MAX_TIME)
+    except (ValueError, TypeError):
+        return None
+    if kind not in layout.KINDS or not isinstance(detail, str | None):
+        return None
+    return (kind, detail and detail[:_MAX_DETAIL], *numbers)

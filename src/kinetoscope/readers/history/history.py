@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from kinetoscope.model.history.series import MARKS, STEPS
 from kinetoscope.notes import Note
 from kinetoscope.readers.history.files import HistoryFile, HistoryRows, Place, Records, history_files, read_rows
-from kinetoscope.record.history.layout import UNKNOWN
+from kinetoscope.record.history.layout import UNKNOWN_INTEGER
 
 _OF_FILE: Final = ("rank", "attempt")
-_AHEAD: Final = 4
+_FILES_AHEAD: Final = 4
 """Files that are read before they are asked for."""
 
 
@@ -76,16 +76,16 @@ def by_rank(
         return _tables(file, read_rows(file), steps, columns)
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        waiting = [pool.submit(tables, file) for file in files[:_AHEAD]]
+        waiting = [pool.submit(tables, file) for file in files[:_FILES_AHEAD]]
         for place in range(len(files)):
             done = waiting.pop(0).result()
-            waiting += [pool.submit(tables, file) for file in files[place + _AHEAD : place + _AHEAD + 1]]
+            waiting += [pool.submit(tables, file) for file in files[place + _FILES_AHEAD : place + _FILES_AHEAD + 1]]
             yield done
 
 
 @dataclass
 class HistoryFollower:
-    """What is new in the history of a run that may still be going on.
+    """Follows the history of a run that may still be going on.
 
     Attributes:
         path: of the run.
@@ -122,8 +122,8 @@ class HistoryFollower:
 
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             files = history_files(self.path)
-            for begin in range(0, len(files), _AHEAD):
-                for file, rows, found in pool.map(tables, files[begin : begin + _AHEAD]):
+            for begin in range(0, len(files), _FILES_AHEAD):
+                for file, rows, found in pool.map(tables, files[begin : begin + _FILES_AHEAD]):
                     self.read[file.path] = rows.until
                     yield found
 
@@ -132,7 +132,7 @@ def _tables(
     file: HistoryFile, rows: HistoryRows, steps: tuple[int, int] | None, columns: Sequence[str]
 ) -> HistoryTables:
     records = rows.records
-    first, last = steps or (0, UNKNOWN)
+    first, last = steps or (0, UNKNOWN_INTEGER)
     if steps is not None:
         records = records[(records["step"] >= max(first, 0)) & (records["step"] <= last)]
     if (np.diff(records["start"]) < 0).any():  # calls of several threads overlap
@@ -167,7 +167,7 @@ def _column(file: HistoryFile, records: Records, name: str) -> pl.Series:
         known = pl.Series(name, values * np.float64(file.scales[name])).fill_nan(None).round()
         return known.cast(pl.Int64, strict=False)
     series = pl.Series(name, values.astype(np.int64) * file.scales[name])
-    if values.dtype.kind == "u" and name != "step" and (unknown := values == UNKNOWN).any():
+    if values.dtype.kind == "u" and name != "step" and (unknown := values == UNKNOWN_INTEGER).any():
         return series.set(pl.Series(unknown), None)
     return series
 

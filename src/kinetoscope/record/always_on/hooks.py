@@ -148,7 +148,7 @@ def when_compiler_is_loaded(act: Callable[[Any], object]) -> None:
 
 
 def _compiler() -> Any:
-    """What torch calls back when it compiles; None until the program has loaded the compiler."""
+    """The callbacks of torch when it compiles; None until the program has loaded the compiler."""
     return getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
 
 

@@ -341,6 +341,7 @@ class _Job:
         self._always = SamplingSchedule(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
         self._entered = self._exits = 0.0
         self._window = _WindowMark()
+        self._only_counts = plan.idle and not options.memory_snapshot
         if self._always is not None:
             atexit.register(self._tell_cost, ended=True)  # what is registered first comes last
         self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0)
@@ -361,8 +362,19 @@ class _Job:
 
     def boundary(self, entered: float) -> None:
         """A step has ended, as was seen at this time; torch still has the mark of the optimizer's step open."""
-        self._entered = entered
-        self._ends.put_off(self._boundary)
+        if self._only_counts and self.watch.agreed is None and self._series is None and not self._recorder.busy:
+            self._count(entered)
+        else:
+            self._entered = entered
+            self._ends.put_off(self._boundary)
+
+    def _count(self, now: float) -> None:
+        """A step has ended of an idle job that nobody has asked for anything: all of `_boundary` that this needs."""
+        if self._last:
+            took = now - self._last
+            self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
+        self._ended += 1
+        self._last = now
 
     def called(self, module: torch.nn.Module | None) -> None:
         """A call that begins a step is about to run.
@@ -421,8 +433,6 @@ class _Job:
         if recorded:
             self._recorder.step(step=self._ended)
             took = time.monotonic() - self._last  # with what the recorder did
-            if self._recorder.state == "idle":
-                self._window.end = time.perf_counter_ns()
         elif known:
             self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
         if self._ends.attached and self._recorder.state == "idle":
@@ -499,6 +509,8 @@ class _Job:
             with contextlib.suppress(OSError):
                 step = self._recorder.step_number
                 mailbox.leave(self._note_of_open(step), {"step": step})
+        elif self._said_open and not records:
+            self._window.end = time.perf_counter_ns()
         self._said_open = records
 
     def _note_of_open(self, first_step: int) -> Path:
@@ -553,7 +565,7 @@ class _Job:
         if self._recorder.state != "idle":
             return False
         options = replace(self._options, **agreed.options)
-        self._window = _WindowMark(time.perf_counter_ns(), marks.step - self._ended)
+        self._window = _WindowMark(time.perf_counter_ns() * self._plan.history, marks.step - self._ended)
         self._recorder.step(step=self._ended)
         warmup, active, wanted = agreed.warmup, agreed.active, agreed
         if self._by_calls and threading.get_ident() != threading.main_thread().ident:
@@ -580,8 +592,7 @@ class _Job:
         window = self._window
 
         def written(outcome: WindowOutcome) -> None:
-            if self._plan.history and outcome.path is not None:
-                window.add(outcome)
+            window.add(outcome)
             files = list(filter(None, (outcome.path, outcome.meta, outcome.snapshot)))
             if self._withdrawn:
                 remove_files(files)
@@ -619,7 +630,7 @@ class _WindowMark:
     """A window, for the history: from when it was opened, with its warm-up, until its trace was exported.
 
     Attributes:
-        start, end: by `perf_counter_ns`; 0 where not known.
+        start, end: by `perf_counter_ns`; 0 where not known, or not wanted.
         before: steps that the run had before this process.
     """
 
@@ -628,9 +639,10 @@ class _WindowMark:
     end: int = 0
 
     def add(self, outcome: WindowOutcome) -> None:
-        """Its trace is on disk."""
-        name = Path(outcome.path or "").name
-        marks.add("window", self.start, self.end or time.perf_counter_ns(), name, self.before + outcome.first_step)
+        """Its trace is on disk, or lost."""
+        if self.start and outcome.path is not None:
+            name, end = Path(outcome.path).name, self.end or time.perf_counter_ns()
+            marks.add("window", self.start, end, name, self.before + outcome.first_step)
 
 
 def _gave_way(outcome: WindowOutcome) -> bool:

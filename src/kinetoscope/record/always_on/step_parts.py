@@ -1,4 +1,4 @@
-"""What a step consists of on the host: waiting for the loader, the passes, the optimizer, by hooks that always stand.
+"""The parts of a step on the host: waiting for the loader, the passes, the optimizer, by hooks that always stand.
 
 Each adds to a sum, on the thread that takes the steps; whoever counts steps takes the sums at a step's end. A step
 starts with the first of its parts: what the program does before that (it logs, saves, collects garbage) is in no step.

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import torch
 
 from kinetoscope.record.always_on import mailbox
-from kinetoscope.record.always_on.device_marks import device_mark
 from kinetoscope.record.always_on.step_parts import parts
+from kinetoscope.record.history.device_times import device_mark
 from kinetoscope.record.output.guards import described, tell
 from kinetoscope.record.session.child_config import TIMED, RecordPlan, TimingPlan
 from kinetoscope.record.session.options import rank_identity

@@ -31,7 +31,7 @@ FOLDER: Final = "history"
 ENDING: Final = ".history"
 
 MAGIC: Final = b"\x93KH\n"
-HEAD, STEPS, MARKS = 1, 2, 3
+HEAD_BLOCK, STEPS_BLOCK, MARKS_BLOCK = 1, 2, 3
 HEAD_BYTES: Final = 16
 """Bytes of a block before its body."""
 
@@ -61,7 +61,7 @@ RECORD: Final = struct.Struct("<" + "".join(code for _, code, _ in FIELDS))
 DEVICE_AT: Final = struct.calcsize("<qfffff")
 """Where the device's time stands in a record: it is known later than the rest."""
 
-UNKNOWN: Final = (1 << 32) - 1
+UNKNOWN_INTEGER: Final = (1 << 32) - 1
 """An integer that is not known."""
 
 KINDS: Final = ("collection", "save", "evaluation", "compile", "window", "phase", "restart", "end")

@@ -20,7 +20,7 @@ from kinetoscope.record.always_on.when_imported import when_imported
 from kinetoscope.record.history.layout import Mark
 
 _LEAST_COLLECTION_NS: Final = 1_000_000
-_MOST_MARKS: Final = 10_000
+_QUEUE_LENGTH: Final = 10_000
 """Marks that wait to be written; of more, the oldest are lost."""
 
 _SAVERS: Final = {
@@ -41,7 +41,7 @@ class ProcessMarks:
     """
 
     def __init__(self) -> None:
-        self.waiting: deque[Mark] = deque(maxlen=_MOST_MARKS)
+        self.waiting: deque[Mark] = deque(maxlen=_QUEUE_LENGTH)
         self.step = 0
         self._collects = self._compiles = 0
         self._saves = threading.local()

@@ -10,10 +10,8 @@ import atexit
 import contextlib
 import math
 import os
-import struct
 import sys
 import time
-from collections import deque
 from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns
@@ -21,18 +19,18 @@ from typing import Any, Final
 
 import torch
 
-from kinetoscope.record.always_on.device_marks import device_mark
 from kinetoscope.record.always_on.step_parts import StepParts
 from kinetoscope.record.hangs.evidence import restarts
 from kinetoscope.record.history import layout
+from kinetoscope.record.history.device_times import DeviceTimes
 from kinetoscope.record.history.marks import ProcessMarks
-from kinetoscope.record.history.writer import HistoryWriter, PendingRow
+from kinetoscope.record.history.writer import HistoryWriter
 from kinetoscope.record.session.options import RecordOptions, rank_identity
 
 _MEMORY_NS: Final = 100_000_000
 """The allocator is asked for what it holds at most so often: that takes longer than the rest of a step."""
 
-_MOST_STEPS: Final = layout.UNKNOWN - 1
+_MOST_STEPS: Final = layout.UNKNOWN_INTEGER - 1
 
 
 class RunSeries:
@@ -53,7 +51,7 @@ class RunSeries:
         self._samples = 0
         self._memory_asked = 0
         self._calls: dict[int, int] = {}
-        self._device = _DeviceTimes()
+        self._device = DeviceTimes()
         here = rank_identity()
         head = {
             "format": layout.FORMAT,
@@ -141,7 +139,7 @@ class RunSeries:
         if writer.over:
             return
         samples, self._samples = parts.samples - self._samples, parts.samples
-        used = reserved = layout.UNKNOWN
+        used = reserved = layout.UNKNOWN_INTEGER
         if now - self._memory_asked > _MEMORY_NS:
             self._memory_asked = now
             used, reserved = _memory_now()
@@ -156,60 +154,20 @@ class RunSeries:
             used,
             reserved,
             writer.resident,
-            min(samples, _MOST_STEPS) if samples else layout.UNKNOWN,
+            min(samples, _MOST_STEPS) if samples else layout.UNKNOWN_INTEGER,
             step,
         )
         writer.rows.append(self._device.end(record) if self._device.first is not None else record)
 
 
 def _memory_now() -> tuple[int, int]:
-    """What the allocator has in use, and holds, in units of the record; unknown without a device."""
+    """Memory that the allocator has in use, and holds, in units of the record; unknown without a device."""
     with contextlib.suppress(Exception):  # a device that failed
         if torch.cuda.is_initialized():
             facts: Any = torch.cuda.memory_stats_as_nested_dict()
             used, reserved = (facts[name]["all"]["current"] // 512 for name in ("allocated_bytes", "reserved_bytes"))
             return min(used, _MOST_STEPS), min(reserved, _MOST_STEPS)
-    return layout.UNKNOWN, layout.UNKNOWN
-
-
-class _DeviceTimes:
-    """Times of steps on the device, by two events each, which are used again once they have passed.
-
-    Attributes:
-        first: the event before the step that runs; None without a device, and while a graph is captured.
-    """
-
-    def __init__(self) -> None:
-        self.first: Any = None
-        self._free: list[Any] = []
-        self._open: deque[tuple[PendingRow, Any, Any]] = deque()
-
-    def begin(self) -> None:
-        """A step starts."""
-        if self.first is None:
-            self.first = device_mark(self._free)
-
-    def end(self, record: bytes) -> bytes | PendingRow:
-        """It has ended; the record, which may be completed later."""
-        first, self.first = self.first, None
-        last = device_mark(self._free)
-        if last is None:
-            return record
-        row = PendingRow(record)
-        self._open.append((row, first, last))
-        self.read()
-        return row
-
-    def read(self) -> None:
-        """Complete the rows of steps that the device has passed; while a graph is captured, asking would end that."""
-        with contextlib.suppress(Exception):  # a device that failed
-            if not self._open or torch.cuda.is_current_stream_capturing():
-                return
-            while self._open and self._open[0][2].query():
-                row, first, last = self._open.popleft()
-                struct.pack_into("<f", row.record, layout.DEVICE_AT, first.elapsed_time(last) * 1e6)
-                row.is_known = True
-                self._free += (first, last)
+    return layout.UNKNOWN_INTEGER, layout.UNKNOWN_INTEGER
 
 
 def steps_before(optimizer: Any) -> int:

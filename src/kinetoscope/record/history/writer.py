@@ -62,12 +62,12 @@ class HistoryWriter:
         self, path: Path, head: dict[str, Any], marks: deque[Mark], *, offset: int, keep_free: int = 0
     ) -> None:
         self.rows: deque[bytes | PendingRow] = deque(maxlen=_MOST_ROWS)
-        self.resident = layout.UNKNOWN
+        self.resident = layout.UNKNOWN_INTEGER
         self.over = False
         self._path, self._marks, self._offset, self._keep_free = path, marks, offset, keep_free
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        self._append(layout.text_block(layout.HEAD, head))
+        self._append(layout.text_block(layout.HEAD_BLOCK, head))
         self._memory = ResidentMemory()
         self._ask_memory()
         self._synced = time.monotonic()
@@ -109,9 +109,9 @@ class HistoryWriter:
         records, marks = self._records(), self._taken_marks()
         blocks = []
         if records:
-            blocks.append(layout.block(layout.STEPS, layout.RECORD.size, b"".join(records)))
+            blocks.append(layout.block(layout.STEPS_BLOCK, layout.RECORD.size, b"".join(records)))
         if marks:
-            blocks.append(layout.text_block(layout.MARKS, marks))
+            blocks.append(layout.text_block(layout.MARKS_BLOCK, marks))
         if not blocks:
             return
         if self._keep_free and shutil.disk_usage(self._path.parent).free < self._keep_free:
@@ -123,7 +123,7 @@ class HistoryWriter:
 
     def _ask_memory(self) -> None:
         if kilobytes := self._memory.bytes() >> 10:
-            self.resident = min(kilobytes, layout.UNKNOWN - 1)
+            self.resident = min(kilobytes, layout.UNKNOWN_INTEGER - 1)
 
     def _append(self, content: bytes) -> None:
         while content:
