@@ -150,7 +150,7 @@ def test_a_short_stretch_that_went_away_is_no_change() -> None:
 
 def test_nothing_is_said_of_a_series_without_steps() -> None:
     said = answers_of(STEPS.empty())
-    assert [note.code for note in said.changes.notes] == ["NO_STEPS"]
+    assert [note.code for note in said.changes.notes] == ["EMPTY_SERIES"]
     assert history_sentences(said) == []
 
 

@@ -16,7 +16,7 @@ from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages.blocks import Bar, BarsBlock, Block, Cell, Fact, FactsBlock, Link, NoteBlock, Page
 from kinetoscope.pages.pictures.run_steps import run_picture
 from kinetoscope.pages.sections.tables import table, with_values
-from kinetoscope.pages.sentences.history import CAUSES, history_sentences, lost_sentence, stretch_sentences
+from kinetoscope.pages.sentences.history import CAUSE_WORDS, history_sentences, lost_sentence, stretch_sentences
 from kinetoscope.schema import Result, Schema
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.sentences import Sentence, join, note_of
@@ -141,7 +141,7 @@ def _lost(lost: Result) -> BarsBlock:
 def _cause(row: Mapping[str, object]) -> str:
     if row["cause"] == "change":
         return f"change {row['change']}{_of_part(row)}"
-    return f"{CAUSES.get(str(row['cause']), str(row['cause']))}{_of_part(row)}"
+    return f"{CAUSE_WORDS.get(str(row['cause']), str(row['cause']))}{_of_part(row)}"
 
 
 def _of_part(row: Mapping[str, object]) -> str:

@@ -24,7 +24,7 @@ PART_SHARE: Final = 0.5
 _DEVICE_SHARE: Final = 0.8
 """Share of a change that the device's time makes up at least to be its part: it holds what the host was waited for."""
 
-_OWN: Final = ("data", "gap")
+_OWN_PARTS: Final = ("data", "gap")
 """Parts in which no rank waits for another one."""
 
 _ORDER: Final = ("forward", "optimizer", "rest", "backward")
@@ -38,7 +38,7 @@ _MAX_CHANCE: Final = 0.05
 
 @dataclass(frozen=True)
 class Cause:
-    """What changed.
+    """The ranks and the part that changed.
 
     Attributes:
         rows: bool [ranks], the ranks from which it comes.
@@ -68,7 +68,7 @@ def cause_of(run: RunSeries, shift: Shift) -> Cause:
     part, rows = _origin(moved, shift.rows)
     device = MEASURED.index("device")
     on_device = shift.rows & (share[:, device] >= _DEVICE_SHARE)
-    if part not in _OWN and on_device.sum() > shift.rows.sum() / 2:
+    if part not in _OWN_PARTS and on_device.sum() > shift.rows.sum() / 2:
         part, rows = "device", shift.rows
     changes = _middle(grown[rows].T)
     if part is None:
@@ -87,7 +87,7 @@ def _middle(values: Floats) -> Floats:
 
 def _origin(moved: dict[str, Bools], every: Bools) -> tuple[str | None, Bools]:
     """The part and the ranks from which a change comes."""
-    for part in _OWN:
+    for part in _OWN_PARTS:
         if moved[part].any():
             return part, moved[part]
     there = [part for part in _ORDER if moved[part].any()]

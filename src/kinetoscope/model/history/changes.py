@@ -20,7 +20,7 @@ from kinetoscope.model.history.tables import CHANGES
 _STRONG: Final = 1.5
 """Times its limits that the evidence and the size of a sure change are at least."""
 
-_SURE_SHARE: Final = 0.02
+_SURE_PLACE: Final = 0.02
 """Share of the run within which the place of a sure change lies."""
 
 _NORMAL: Final = 1.96
@@ -76,7 +76,7 @@ def _certainty(run: RunSeries, shift: Shift, cause: Cause, width: int) -> str:
     """How many of its tests a change passes by far: evidence, size, a part, a place."""
     strong = shift.score >= _STRONG * shift.limits.score
     large = abs(shift.after - shift.before) >= _STRONG * shift.limits.effect
-    near = shift.is_drift or width <= _SURE_SHARE * run.steps
+    near = shift.is_drift or width <= _SURE_PLACE * run.steps
     missed = 4 - sum((strong, large, cause.part is not None, near))
     return ("sure", "likely")[missed] if missed < 2 else "guess"
 

@@ -20,7 +20,7 @@ _WARM_UP: Final = 0.1
 
 _PIECES: Final = 8
 _MIN_RISES: Final = 6
-"""Of the seven rises from piece to piece that are some, at least."""
+"""Rises from piece to piece, of seven, at least."""
 
 _MAX_JUMP: Final = 0.5
 """Share of the whole rise that lies in one step from piece to piece, at most."""

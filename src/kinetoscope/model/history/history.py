@@ -1,4 +1,4 @@
-"""What a whole run did: the answers about its series, all of one reading."""
+"""The answers about the series of a whole run, all of one reading."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def history(frames: Iterable[pl.DataFrame], marks: pl.DataFrame) -> History:
     """
     run = run_series(frames, marks)
     if run is None:
-        none = (Note("NO_STEPS", "The series has no step."),)
+        none = (Note("EMPTY_SERIES", "The series has no step."),)
         changes, spikes, returns, lost = (
             Result(schema.empty(), schema, none) for schema in (CHANGES, SPIKES, RETURNS, LOST)
         )

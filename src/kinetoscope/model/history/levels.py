@@ -39,8 +39,8 @@ _PENALTY: Final = 3.0
 
 
 @dataclass(frozen=True)
-class Fit:
-    """What a series does.
+class LevelFit:
+    """The levels and the slope of a series.
 
     Attributes:
         shifts: the blocks with which a new level begins.
@@ -59,7 +59,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a change needs.
+    """The evidence and the size that a change needs.
 
     Attributes:
         deviation: of a block by chance.
@@ -100,7 +100,7 @@ def suspects(blocks: Floats, deviation: Floats, score: float) -> Bools:
     return np.asarray(worst >= score * np.maximum(deviation, 1e-9))
 
 
-def fit(values: Floats, limits: Limits) -> Fit:
+def fit(values: Floats, limits: Limits) -> LevelFit:
     """Shifts, a slope, both or none: what explains a series, float64 [blocks], with the fewest numbers."""
     steps = _shifts(values, limits)
     best = _as_fit(values, steps, 0.0, limits)
@@ -159,13 +159,13 @@ def _slope_with(values: Floats, time: Floats, shifts: tuple[int, ...]) -> float:
     return float(other @ own / (other @ other))
 
 
-def _as_fit(values: Floats, shifts: tuple[int, ...], slope: float, limits: Limits) -> Fit:
+def _as_fit(values: Floats, shifts: tuple[int, ...], slope: float, limits: Limits) -> LevelFit:
     time = _time(len(values))
     flat = values - slope * time
     levels = tuple(float(flat[low:high].mean()) for low, high in _segments(shifts, len(values)))
     score = tuple(each[0] for each in _evidence(flat, shifts, limits))
     error = limits.deviation / math.sqrt(float(time @ time)) if len(time) > 1 else math.inf
-    return Fit(shifts, levels, slope, score, abs(slope) / error)
+    return LevelFit(shifts, levels, slope, score, abs(slope) / error)
 
 
 def _shifts(values: Floats, limits: Limits) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Where the time of a run went: its steps at the best steady level, and what was lost beyond it, by cause.
+"""The time of a run: its steps at the best steady level, and what was lost beyond it, by cause.
 
 The rows add up to the whole: each step's time is the best level, what marks and spikes explain, and the rest, which
 belongs to the level of its stretch.
@@ -56,7 +56,7 @@ def lost_time(
 
 
 def _of_spikes(run: RunSeries, events: pl.DataFrame) -> list[tuple[tuple[str, str], float]]:
-    """What no mark of the own rank explains of spikes, by what they come from, on whichever rank that is."""
+    """Time of spikes that no mark of the own rank explains, by their cause, on whichever rank that is."""
     own = pl.concat(pl.DataFrame({"step": each.spikes.step, "left": each.spikes.left}) for each in run.ranks)
     origin = events.select("step", "cause", "part").unique("step", keep="first", maintain_order=True)
     joined = own.join(origin, on="step").group_by("cause", "part").agg(pl.col("left").sum())

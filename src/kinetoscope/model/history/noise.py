@@ -31,7 +31,7 @@ SHORTEST_BLOCK: Final = 10
 MAX_BLOCKS: Final = 2000
 """Blocks of a run, about; a longer one has longer blocks."""
 
-USUAL: Final = 0.95
+USUAL_STEPS: Final = 0.95
 """Share of steps that are as usual: what more than the others do is how steps are, and neither outlier nor spike."""
 
 SPIKE_TIMES: Final = 1.5
@@ -39,7 +39,7 @@ SPIKE_TIMES: Final = 1.5
 
 _SAMPLED: Final = 7
 _MANY_STEPS: Final = 50_000
-"""Of so many steps each seventh says as well how far they are off; loops do things each second or tenth time."""
+"""A run of so many steps: each seventh says as well how far they are off, and loops do nothing each seventh time."""
 
 _MIN_BATCHES: Final = 12
 """Batches of which a deviation is taken at least."""
@@ -86,7 +86,7 @@ def cleaned(times: Floats) -> Cleaned:
     deviation = SIGMA_PER_MAD * float(_medians(np.abs(times[some] - own[some])[None, :])[0]) if count else 0.0
     reach = CLIP * deviation
     with np.errstate(invalid="ignore"):
-        usual = _quantile(times[some] - high[some], USUAL)
+        usual = _quantile(times[some] - high[some], USUAL_STEPS)
         is_high = times - high > np.maximum(SPIKE * deviation, SPIKE_SHARE * high)
         is_spike = is_high & (times - high > SPIKE_TIMES * usual)
         return Cleaned(high, np.clip(times, low - reach, high + max(reach, usual)), is_high, is_spike)

@@ -21,7 +21,7 @@ from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.history.noise import cleaned
 
 PARTS: Final = ("data", "gap", "forward", "backward", "optimizer", "rest")
-"""What the time of a step on the host is made of: `rest` is what of the step is in no other part."""
+"""Parts that the time of a step on the host is made of: `rest` is what of the step is in no other one."""
 
 MEASURED: Final = (*PARTS, "device")
 
@@ -33,7 +33,7 @@ EXPLAINING: Final = ("evaluation", "save", "compile", "collection", "window")
 MOST_MISSING: Final = 16
 """Numbers of steps per step that a series has at most; more are no numbers of steps."""
 
-_NEAR: Final = 10
+_NEAR_STEPS: Final = 10
 """Steps on both sides of a spike that its parts are compared with."""
 
 _EXPLAINED: Final = 0.5
@@ -255,7 +255,7 @@ def _spikes(
 ) -> Spikes:
     """The spikes, which are some of the rows, and what marks and parts make up half of each and more."""
     excess = above[rows]
-    near = np.clip(rows[:, None] + np.arange(-_NEAR, _NEAR + 1), 0, max(len(step) - 1, 0))
+    near = np.clip(rows[:, None] + np.arange(-_NEAR_STEPS, _NEAR_STEPS + 1), 0, max(len(step) - 1, 0))
     none = np.zeros(len(rows))
     some = [none if each is None else each[rows] - np.median(each[near], axis=1) for each in parts[: len(PARTS)]]
     grown = np.nan_to_num(np.stack(some, axis=1))

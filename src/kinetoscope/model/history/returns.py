@@ -32,11 +32,11 @@ MIN_EPISODES: Final = 3
 SHORTEST_EPISODE: Final = 3
 """Blocks of an episode at least; what is shorter is a spike."""
 
-_LONGEST_SHARE: Final = 0.5
+_LONGEST_EPISODE: Final = 0.5
 """Share of its slow blocks that lie in one episode at most: else it is slow once, which is a change."""
 
 _ORDER: Final = ("data", "gap", "forward", "optimizer", "rest", "backward")
-"""Of two ranks each is above the other in some part; the part in which less is waited for others counts."""
+"""Parts, those first in which ranks wait least for others: of two ranks each is above the other in some part."""
 
 _CHANCE_ERRORS: Final = 6.0
 
@@ -137,5 +137,5 @@ def _episodes(slow: Bools) -> tuple[Bools, Int64s | None]:
     inside = np.zeros(len(slow), np.bool_)
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         inside[begin:end] = True
-    is_enough = len(begins) >= MIN_EPISODES and (ends - begins).max() <= _LONGEST_SHARE * inside.sum()
+    is_enough = len(begins) >= MIN_EPISODES and (ends - begins).max() <= _LONGEST_EPISODE * inside.sum()
     return inside, begins if is_enough else None

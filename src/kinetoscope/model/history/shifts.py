@@ -1,4 +1,4 @@
-"""Where step times change, on which ranks, and where exactly: before anything is said of why.
+"""Places at which step times change, and the ranks on which they do: before anything is said of why.
 
 Looked at are the median of the ranks, and how each rank differs from the others: what all do together, as they wait for
 each other, is no news of a rank.
@@ -15,7 +15,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.outliers import median_of_others
-from kinetoscope.model.history.levels import MIN_SCORE, SHORTEST_BLOCKS, Fit, Limits, fit, limits_of, suspects
+from kinetoscope.model.history.levels import MIN_SCORE, SHORTEST_BLOCKS, LevelFit, Limits, fit, limits_of, suspects
 from kinetoscope.model.history.noise import deviations
 from kinetoscope.model.history.run_series import RunSeries
 
@@ -25,19 +25,19 @@ MIN_SHARE: Final = 0.01
 SHORTEST_STEPS: Final = 2 * SHORTEST_BLOCKS * 10
 """Steps of a run in which changes are looked for."""
 
-SHORT_SHARE: Final = 0.05
+SHORT_STRETCH: Final = 0.05
 """Share of the run up to which a stretch is short."""
 
 MIN_LOST: Final = 0.01
 """Share of the run's time that a short stretch cost at least."""
 
-_SAME_SHARE: Final = 0.5
+_REVERSAL_SHARE: Final = 0.5
 """Share of a shift by which the next one may differ that takes it back."""
 
 _SAME_PLACE: Final = 3
 """Blocks within which ranks change together."""
 
-_AROUND: Final = 50
+_COMPARED_BLOCKS: Final = 50
 """Blocks before and after a change that are compared, at most."""
 
 _SEARCHED: Final = 10
@@ -46,7 +46,7 @@ _SEARCHED: Final = 10
 _PLACE_LIMIT: Final = 7.35
 """Twice the logarithm of the likelihood ratio within which a shift lies with 95 % probability (Hinkley, 1970)."""
 
-_OWN_SHARE: Final = 0.5
+_RANKS_SHARE: Final = 0.5
 """Share of a change that a rank has at least if it has it, too."""
 
 
@@ -83,8 +83,8 @@ def shifts_of(run: RunSeries) -> list[Shift]:
     every = np.ones(len(run.ranks), np.bool_)
     deviation = float(deviations(run.common[None, :])[0])
     limits = limits_of(float(np.median(run.common)), deviation, run.block, len(run.common), len(run.ranks), MIN_SHARE)
-    found = fit(run.common, limits)
-    shifts = [_on(run, shift) for shift in _lasting(run, _as_shifts(found, run.common, limits, every))]
+    fitted = fit(run.common, limits)
+    shifts = [_on(run, shift) for shift in _lasting(run, _as_shifts(fitted, run.common, limits, every))]
     if len(run.ranks) > 1:
         shifts = _together([*shifts, *_of_single_ranks(run)])
     return sorted((each for each in shifts if each.rows.any()), key=lambda each: each.place)
@@ -102,34 +102,34 @@ def _lasting(run: RunSeries, series: Iterable[Shift]) -> list[Shift]:
             gone.add(number)
         elif number + 1 < len(shifts) and _is_short(shifts[number + 1].place - shift.place, size, count, whole):
             other = shifts[number + 1].after - shifts[number + 1].before
-            if abs(size + other) <= _SAME_SHARE * abs(size):
+            if abs(size + other) <= _REVERSAL_SHARE * abs(size):
                 gone |= {number, number + 1}
     return [each for number, each in enumerate(shifts) if number not in gone]
 
 
 def _is_short(blocks: int, size: float, count: int, whole: float) -> bool:
-    return blocks <= max(SHORT_SHARE * count, SHORTEST_BLOCKS) and blocks * abs(size) <= MIN_LOST * whole
+    return blocks <= max(SHORT_STRETCH * count, SHORTEST_BLOCKS) and blocks * abs(size) <= MIN_LOST * whole
 
 
-def _as_shifts(found: Fit, values: Floats, limits: Limits, rows: Bools) -> Iterator[Shift]:
+def _as_shifts(fitted: LevelFit, values: Floats, limits: Limits, rows: Bools) -> Iterator[Shift]:
     count = len(values)
-    edges = [0, *found.shifts, count]
-    for number, place in enumerate(found.shifts):
+    edges = [0, *fitted.shifts, count]
+    for number, place in enumerate(fitted.shifts):
         low, high = edges[number], edges[number + 2]
         error = limits.deviation * math.sqrt(1 / (place - low) + 1 / (high - place))
-        before, after = found.levels[number : number + 2]
-        yield Shift(low, place, high, rows, before, after, error, limits, found.score[number])
-    if found.slope:
+        before, after = fitted.levels[number : number + 2]
+        yield Shift(low, place, high, rows, before, after, error, limits, fitted.score[number])
+    if fitted.slope:
         # The level at both ends of a line through all, of which the shifts are no part.
-        middle, reach = float(np.median(values)), found.slope * count / 2
+        middle, reach = float(np.median(values)), fitted.slope * count / 2
         error = limits.deviation * math.sqrt(12 / count)
-        yield Shift(0, 0, count, rows, middle - reach, middle + reach, error, limits, found.slope_score, True)
+        yield Shift(0, 0, count, rows, middle - reach, middle + reach, error, limits, fitted.slope_score, True)
 
 
 def _of_single_ranks(run: RunSeries) -> Iterator[Shift]:
     """Shifts of ranks against the others."""
-    few = len(run.ranks) <= 2 * _SAME_PLACE
-    apart = run.means - (median_of_others(run.means) if few else run.common)
+    is_small = len(run.ranks) <= 2 * _SAME_PLACE
+    apart = run.means - (median_of_others(run.means) if is_small else run.common)
     deviation = deviations(apart)
     # A rank that happens to look quiet is as noisy as the one in the middle.
     deviation = np.maximum(deviation, np.median(deviation))
@@ -159,8 +159,8 @@ def around(shift: Shift) -> tuple[slice, slice]:
     # Its own block may be of both levels.
     after = min(shift.place + 1, shift.high - 1)
     return (
-        slice(max(shift.low, shift.place - _AROUND), max(shift.place - 1, shift.low + 1)),
-        slice(after, min(shift.high, shift.place + _AROUND)),
+        slice(max(shift.low, shift.place - _COMPARED_BLOCKS), max(shift.place - 1, shift.low + 1)),
+        slice(after, min(shift.high, shift.place + _COMPARED_BLOCKS)),
     )
 
 
@@ -168,7 +168,7 @@ def _on(run: RunSeries, shift: Shift) -> Shift:
     """The shift with the ranks whose own time changed, and with their levels."""
     before, after = _ends(run, shift)
     size = shift.after - shift.before
-    rows = shift.rows & ((after - before) * np.sign(size) >= _OWN_SHARE * abs(size) * (0.8 if shift.is_drift else 1))
+    rows = shift.rows & ((after - before) * np.sign(size) >= _RANKS_SHARE * abs(size) * (0.8 if shift.is_drift else 1))
     if not rows.any():
         return _replaced(shift, rows, 0.0, 0.0)
     # What all did at the same time is in the ranks' own levels, so the size is that of the shift.

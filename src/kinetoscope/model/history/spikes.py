@@ -26,7 +26,7 @@ MIN_PERIODS: Final = 4
 MAX_EXAMINED: Final = 8
 """Ranks, those with most spikes, in which a period is looked for."""
 
-_NEXT: Final = 6
+_NEXT_SPIKES: Final = 6
 """How many spikes later the next one of the same kind may be."""
 
 _JITTERS: Final = (0.01, 0.06)
@@ -35,10 +35,10 @@ _JITTERS: Final = (0.01, 0.06)
 _MEMBERS: Final = 0.6
 """Share of spikes that are followed, or come, at the distance of a period, at least."""
 
-_MANY: Final = 2000
+_MANY_SPIKES: Final = 2000
 """Spikes of which only the distances to the next ones are tried."""
 
-_AROUND: Final = (0.55, 0.85, 1.15, 1.45)
+_AROUND_PERIODS: Final = (0.55, 0.85, 1.15, 1.45)
 """Times a period: distances at which accidents are as frequent as at the period."""
 
 _BIN: Final = math.log(1.03)
@@ -50,7 +50,7 @@ _LEAST_PERIOD: Final = 20
 
 _LEAST_PERIOD_OF_MARKS: Final = 5
 
-_LONGEST: Final = (1.0, 0.5, 0.25, 0.1, 0.04)
+_LONGEST_SPIKES: Final = (1.0, 0.5, 0.25, 0.1, 0.04)
 """Shares of the spikes, the longest ones, that are looked at: accidents of all sizes may lie between them."""
 
 MAX_CHANCE: Final = 1e-6
@@ -60,7 +60,7 @@ _MAX_CHANCE_OF_MARKS: Final = 1e-3
 """That of spikes which marks explain: nobody is alarmed by when they come."""
 
 _CAUSES: Final = (*EXPLAINING, "data", "gap", "forward", "optimizer", "rest", "backward", "")
-"""Of a step in which ranks have different causes the first one counts: the others wait for it."""
+"""Causes of spikes; where ranks have different ones in a step the first counts: the others wait for it."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _regular(group: pl.DataFrame) -> tuple[Int64s, Period] | None:
     limits = (MAX_CHANCE, _LEAST_PERIOD)
     if ordered["cause"].first():
         limits = (_MAX_CHANCE_OF_MARKS, _LEAST_PERIOD_OF_MARKS)
-    for share in _LONGEST:
+    for share in _LONGEST_SPIKES:
         some = lost >= np.quantile(lost, 1 - share)
         if (period := period_of(steps[some], *limits)) is not None:
             return steps[some][period.members], period
@@ -171,11 +171,11 @@ def period_of(steps: Int64s, chance: float = MAX_CHANCE, least: int = _LEAST_PER
     count = len(steps)
     if count <= MIN_PERIODS:
         return None
-    apart = [steps[each:] - steps[:-each] for each in range(1, min(_NEXT, count - 1) + 1)]
-    distances = np.concatenate(apart if count <= _MANY else apart[:1])
+    apart = [steps[each:] - steps[:-each] for each in range(1, min(_NEXT_SPIKES, count - 1) + 1)]
+    distances = np.concatenate(apart if count <= _MANY_SPIKES else apart[:1])
     tried = _frequent(distances[distances >= least])
     rate = count / (steps[-1] - steps[0] + 1)
-    needed = math.log(max(len(tried), 1) * len(_LONGEST) * 2 * len(_JITTERS) / chance)
+    needed = math.log(max(len(tried), 1) * len(_LONGEST_SPIKES) * 2 * len(_JITTERS) / chance)
     best: tuple[float, int, int, Bools] | None = None
     for distance, share in product(tried.tolist(), _JITTERS):
         jitter = max(round(share * distance), 1)
@@ -197,7 +197,7 @@ def period_of(steps: Int64s, chance: float = MAX_CHANCE, least: int = _LEAST_PER
 
 def _rate_around(steps: Int64s, distance: int) -> float:
     """Spikes per step at distances that are near, but not near enough: where spikes come in bursts there are more."""
-    edges = [round(share * distance) for share in _AROUND]
+    edges = [round(share * distance) for share in _AROUND_PERIODS]
     low, middle, far, high = (np.searchsorted(steps, steps + edge) for edge in edges)
     number = float((middle - low + high - far).sum()) / len(steps)
     return number / max(edges[1] - edges[0] + edges[3] - edges[2], 1)

@@ -87,4 +87,4 @@ LOST: Final = Schema(
     Column("time", pl.Float64, "Of a rank on average; the rows add up to the time of the run.", "ns"),
     Column("share", pl.Float64, "Time / time of the run.", "fraction"),
 )
-"""Where the time of the run went: the steps at their best, then what was lost, most first."""
+"""The time of the run: the steps at their best, then what was lost, most first."""

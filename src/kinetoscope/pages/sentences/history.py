@@ -1,4 +1,4 @@
-"""What a whole run did, in sentences: since when it is slow, on which rank, what changed, and what was lost."""
+"""Sentences about a whole run: since when it is slow, on which rank, what changed, and what was lost."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, compute
 MOST_LOST: Final = 3
 """Causes of lost time that a sentence names."""
 
-NOTABLE_SHARE: Final = 0.001
+NOTABLE_SPIKES: Final = 0.001
 """Share of the run from which on spikes are said that marks explain, or that have a period."""
 
-NOTABLE_SHARE_OF_OTHERS: Final = 0.01
+NOTABLE_OTHER_SPIKES: Final = 0.01
 """Share of the run from which on other spikes are said; each machine has some."""
 
 _HOUR: Final = 3_600_000_000_000
 
-_PARTS: Final = {
+_PART_WORDS: Final = {
     "data": "waiting for data",
     "gap": "between the steps",
     "forward": "forward pass",
@@ -36,7 +36,7 @@ _PARTS: Final = {
     "resident": "resident memory of the process",
 }
 
-CAUSES: Final = {
+CAUSE_WORDS: Final = {
     "best": "steps at their best",
     "collection": "garbage collection",
     "save": "saving",
@@ -53,7 +53,7 @@ CAUSES: Final = {
 }
 """Words for the causes of lost time."""
 
-_MARKS: Final = {
+_MARK_WORDS: Final = {
     "restart": "a restart",
     "compile": "a compilation",
     "evaluation": "an evaluation",
@@ -80,7 +80,7 @@ def history_sentences(history: History) -> list[Sentence]:
 
 
 def _notable(row: Row) -> float:
-    return NOTABLE_SHARE if row["cause"] or row["period"] is not None else NOTABLE_SHARE_OF_OTHERS
+    return NOTABLE_SPIKES if row["cause"] or row["period"] is not None else NOTABLE_OTHER_SPIKES
 
 
 def change_sentence(result: Result, row: Row) -> Sentence:
@@ -94,7 +94,11 @@ def change_sentence(result: Result, row: Row) -> Sentence:
 
 def spike_sentence(result: Result, row: Row) -> Sentence:
     """A group of spikes: `Every 266 steps a step takes 1.40 s more: garbage collection, 0.6% of the run`."""
-    why = _words(result, row, "cause", CAUSES) or _words(result, row, "part", _PARTS) or say("no mark says why")
+    why = (
+        _words(result, row, "cause", CAUSE_WORDS)
+        or _words(result, row, "part", _PART_WORDS)
+        or say("no mark says why")
+    )
     facts: dict[str, Quantity | str] = {"why": why, **{name: _of(result, row, name) for name in ("excess", "share")}}
     where = say(" on {who}", who=_who(result, row)) if row["who"] != "all" and row["ranks"] else EMPTY
     if row["period"] is not None:
@@ -117,7 +121,7 @@ def return_sentence(result: Result, row: Row) -> Sentence:
     which = {"rank": row["rank"]}
     said = say(
         "Rank {rank} is the slowest again and again: {episodes} times, in {share} of the steps, by {excess}: {part}.",
-        part=_PARTS[row["part"]],
+        part=_PART_WORDS[row["part"]],
         **{name: cell(result, name, **which) for name in ("rank", "episodes", "share", "excess")},
     )
     return join([said, _CERTAINTY[row["certainty"]]])
@@ -140,8 +144,8 @@ def _loss(result: Result, row: Row) -> Sentence:
     share = _of(result, row, "share")
     if row["change"] is not None and row["cause"] == "change":
         return say("{share} by change {number}", share=share, number=_of(result, row, "change"))
-    part = say(" ({part})", part=_words(result, row, "part", _PARTS)) if row["part"] else EMPTY
-    return say("{share} {cause}{part}", share=share, cause=_words(result, row, "cause", CAUSES), part=part)
+    part = say(" ({part})", part=_words(result, row, "part", _PART_WORDS)) if row["part"] else EMPTY
+    return say("{share} {cause}{part}", share=share, cause=_words(result, row, "cause", CAUSE_WORDS), part=part)
 
 
 def _hours(time: Quantity, whole: Quantity) -> Quantity:
@@ -167,7 +171,7 @@ def _change(result: Result, row: Row) -> Sentence:
 def _creep(result: Result, row: Row) -> Sentence:
     facts = {name: _of(result, row, name) for name in ("memory_before", "memory_after")}
     where = say(" of {who}", who=_who(result, row)) if row["who"] != "all" and row["rank"] is not None else EMPTY
-    name = _words(result, row, "part", _PARTS).capitalized()
+    name = _words(result, row, "part", _PART_WORDS).capitalized()
     return say("{name}{where} grows steadily: {memory_before} → {memory_after}.", name=name, where=where, **facts)
 
 
@@ -175,11 +179,11 @@ def _part(result: Result, row: Row) -> Sentence:
     if row["part"] is None:
         return say("; no part of the step makes up half of it")
     facts = {name: _of(result, row, name) for name in ("part_before", "part_after")}
-    return say(": {part} {part_before} → {part_after}", part=_words(result, row, "part", _PARTS), **facts)
+    return say(": {part} {part_before} → {part_after}", part=_words(result, row, "part", _PART_WORDS), **facts)
 
 
 def _mark(result: Result, row: Row) -> Sentence:
-    return say(", with {mark}", mark=_words(result, row, "mark", _MARKS)) if row["mark"] else EMPTY
+    return say(", with {mark}", mark=_words(result, row, "mark", _MARK_WORDS)) if row["mark"] else EMPTY
 
 
 def _who(result: Result, row: Row) -> Quantity:
