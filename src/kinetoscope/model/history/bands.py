@@ -83,10 +83,7 @@ class RankLevels:
         low, high = int(steps.min()), int(steps.max()) + 1
         first, end = (min(low, self.first), max(high, self.end)) if self._count else (low, high)
         self._count += len(steps)
-        if low < 0 or end - first > MOST_MISSING * self._count + 1000:
-            raise BrokenTraceError(
-                f"rank {self.rank} has steps from {first} to {end - 1}, but only {self._count} of them"
-            )
+        require_numbers(self.rank, first, end, self._count)
         if first < self.first or not self.end:
             self._times, self._levels = self._moved(first), []
             self.first = first
@@ -124,11 +121,7 @@ class RankLevels:
             begin, end = max(low, self.first), min(high, self.end)
             sums = nothing(high - low)
             if begin < end:
-                times, own = self._times[:, begin - self.first : end - self.first]
-                known = ~np.isnan(times)
-                part = sums[:, begin - low : end - low]
-                part[_LEAST, known] = part[_GREATEST, known] = part[_SUM, known] = times[known]
-                part[_OWN, known], part[_COUNT] = own[known], known
+                sums[:, begin - low : end - low] = sums_of_steps(*self._times[:, begin - self.first : end - self.first])
             return sums
         level = self._levels[_level(size)]
         base = self.first // size
@@ -197,6 +190,30 @@ def step_times(steps: pl.DataFrame, before: dict[tuple[int, int], int]) -> tuple
     before[key] = int(end[-1])
     time = (np.maximum(end - start, 0) + np.maximum(start - last, 0)).astype(np.float64)
     return steps["step"].to_numpy(), time, time - steps["backward"].fill_null(0).to_numpy()
+
+
+def require_numbers(rank: int, first: int, end: int, count: int) -> None:
+    """Refuse numbers of steps that are none.
+
+    Raises:
+        BrokenTraceError: they are not those of so many steps.
+    """
+    if first < 0 or end - first > MOST_MISSING * count + 1000:
+        raise BrokenTraceError(f"rank {rank} has steps from {first} to {end - 1}, but only {count} of them")
+
+
+def sums_of_steps(times: Float32s, own: Float32s) -> NDArray[np.float32]:
+    """Buckets of one step each; NaN where there is none."""
+    none = np.isnan(times)
+    return np.stack(
+        [
+            np.where(none, np.float32(np.inf), times),
+            np.where(none, np.float32(-np.inf), times),
+            np.where(none, np.float32(0), times),
+            np.where(none, np.float32(0), own),
+            (~none).astype(np.float32),
+        ]
+    )
 
 
 def nothing(count: int) -> NDArray[np.float32]:

@@ -13,8 +13,9 @@ import polars as pl
 from kinetoscope import dispatch
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.history.bands import Bands
-from kinetoscope.model.history.history import history
+from kinetoscope.model.history.history import history_of
 from kinetoscope.model.history.overview import Overview
+from kinetoscope.model.history.run_series import series_of_ranks
 from kinetoscope.model.history.series import MARKS
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -87,17 +88,18 @@ def answers_of(trace: Trace) -> RunAnswers | None:
     shown = Overview(COLUMNS)
     notes: list[Note] = []
 
-    def frames() -> Iterator[pl.DataFrame]:
-        """The rows of each rank, of all its attempts."""
-        tables_of = (tables for tables in dispatch.call("series", trace) if tables.steps.height)
-        for _, of_rank in groupby(tables_of, lambda tables: tables.steps["rank"][0]):
+    def tables_of_ranks() -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+        """The rows and marks of each rank, of all its attempts."""
+        some = (tables for tables in dispatch.call("series", trace) if tables.steps.height)
+        for _, of_rank in groupby(some, lambda tables: tables.steps["rank"][0]):
             attempts = [*of_rank]
             notes.extend(note for tables in attempts for note in tables.notes)
             shown.add([tables.steps for tables in attempts])
-            yield pl.concat([tables.steps for tables in attempts])
+            yield tuple(pl.concat([getattr(each, name) for each in attempts]) for name in ("steps", "marks"))  # type: ignore[misc]
 
-    marks = pl.concat([MARKS.empty(), *(tables.marks for tables in dispatch.call("series", trace))])
-    said = history(frames(), marks)
+    run = series_of_ranks(tables_of_ranks())
+    said = history_of(run)
+    marks = MARKS.empty() if run is None else run.marks
     found = shown.bands()
     return RunAnswers(
         *(each.frame for each in (said.changes, said.spikes, said.returns, said.lost)),

@@ -9,7 +9,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.model.history.bands import Bands, RankLevels, nothing, over_ranks, size_for, step_times, summed
+from kinetoscope.model.history.bands import (
+    Bands,
+    nothing,
+    over_ranks,
+    require_numbers,
+    size_for,
+    step_times,
+    sums_of_steps,
+    summed,
+)
 
 
 class _RankBuckets(NamedTuple):
@@ -46,12 +55,15 @@ class Overview:
         some = [each for each in attempts if each.height]
         if not some:
             return
-        levels = RankLevels(int(some[0]["rank"][0]))
-        for each in some:
-            levels.add(*step_times(each, {}))
-        size = size_for(levels.end - levels.first, self._columns)
-        low, high = levels.first // size, (levels.end - 1) // size + 1
-        self._of_ranks.append(_RankBuckets(levels.rank, size, low, levels.buckets(size, low, high)))
+        rank = int(some[0]["rank"][0])
+        step, *times = (np.concatenate(each) for each in zip(*(step_times(each, {}) for each in some), strict=True))
+        first, end = int(step.min()), int(step.max()) + 1
+        require_numbers(rank, first, end, len(step))
+        size = size_for(end - first, self._columns)
+        low, high = first // size, (end - 1) // size + 1
+        dense = np.full((2, (high - low) * size), np.nan, np.float32)
+        dense[:, step - low * size] = times
+        self._of_ranks.append(_RankBuckets(rank, size, low, summed(sums_of_steps(*dense), size)))
 
     def bands(self) -> Bands | None:
         """The buckets over all ranks, a row for each; None without a step."""

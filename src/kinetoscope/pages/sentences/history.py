@@ -95,9 +95,7 @@ def change_sentence(result: Result, row: Row) -> Sentence:
 def spike_sentence(result: Result, row: Row) -> Sentence:
     """A group of spikes: `Every 266 steps a step takes 1.40 s more: garbage collection, 0.6% of the run`."""
     why = (
-        _words(result, row, "cause", CAUSE_WORDS)
-        or _words(result, row, "part", _PART_WORDS)
-        or say("no mark says why")
+        _words(result, row, "cause", CAUSE_WORDS) or _words(result, row, "part", _PART_WORDS) or say("no mark says why")
     )
     facts: dict[str, Quantity | str] = {"why": why, **{name: _of(result, row, name) for name in ("excess", "share")}}
     where = say(" on {who}", who=_who(result, row)) if row["who"] != "all" and row["ranks"] else EMPTY
