@@ -16,13 +16,13 @@ def history_lost(trace: Trace, select: Selection) -> Partial:
     """Where did the time of the run go, and what was lost by which cause?
 
     Method. The steps at the best steady level that the run had are its first row; the others are what it took beyond
-    that: pauses that marks explain, spikes, changes, restarts and steps that were run again. The rows add up to the time
-    of the run, of a rank on average.
+    that: pauses that marks explain, spikes, changes, restarts and steps that were run again. The rows add up to the
+    time of the run, of a rank on average.
 
     How to read it. `change` is a number of `history_changes`. What no row names is noise.
 
-    Limits. The best level is one that the run had: what it could be, a window tells. It is about the whole run: nothing
-    is selected.
+    Limits. The best level is one that the run had: what it could be, a window tells. It is about the whole run:
+    nothing is selected.
     """
     del select
     return table_of(trace, "lost", RESULT)

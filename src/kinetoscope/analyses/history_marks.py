@@ -15,8 +15,8 @@ RESULT = MARKS
 def history_marks(trace: Trace, select: Selection) -> Partial:
     """What happened during the run that explains its steps?
 
-    Method. What the recorder saw: garbage collections by generation, saves, evaluations, compilations, windows, restarts,
-    and how it ended.
+    Method. What the recorder saw: garbage collections by generation, saves, evaluations, compilations, windows,
+    restarts, and how it ended.
 
     How to read it. `step` is the step in which, or before which, it starts; times are ns since 1970.
 

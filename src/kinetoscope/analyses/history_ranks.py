@@ -16,10 +16,11 @@ def history_ranks(trace: Trace, select: Selection) -> Partial:
 
     Method. The mean time of a rank's steps in each row of `history_steps`, against the median of all ranks.
 
-    How to read it. A rank that is behind in one row after the other is slow; one that is behind now and then comes back.
+    How to read it. A rank that is behind in one row after the other is slow; one that is behind now and then comes
+    back.
 
-    Limits. Ranks that wait for each other are slow together: then `history_changes` names the rank whose own part of the
-    step is longer. It is about the whole run: nothing is selected.
+    Limits. Ranks that wait for each other are slow together: then `history_changes` names the rank whose own part of
+    the step is longer. It is about the whole run: nothing is selected.
     """
     del select
     return table_of(trace, "ranks", RESULT)

@@ -15,13 +15,14 @@ RESULT = rank_first(SPIKES)
 def history_spikes(trace: Trace, select: Selection) -> Partial:
     """Which single steps take long, how often, and why?
 
-    Method. Steps far above those around them, in groups by the mark that explains them (a garbage collection, a save, an
-    evaluation, a compilation, a window), the part of the step, and the rank. The period is that of the gaps between them.
+    Method. Steps far above those around them, in groups by the mark that explains them (a garbage collection, a save,
+    an evaluation, a compilation, a window), the part of the step, and the rank. The period is that of the gaps
+    between them.
 
     How to read it. The group that cost most is first. *sure* is what marks explain.
 
-    Limits. Marks are those that the recorder saw; a save by other means than `torch.save` is none. It is about the whole
-    run: nothing is selected.
+    Limits. Marks are those that the recorder saw; a save by other means than `torch.save` is none. It is about the
+    whole run: nothing is selected.
     """
     del select
     return table_of(trace, "spikes", RESULT)

@@ -16,7 +16,8 @@ def history_steps(trace: Trace, select: Selection) -> Partial:
     """How long did the steps take, over the whole run?
 
     Method. Rows are of so many steps each that there are some hundred. The time of a step is from the end of the step
-    before it to its own end, so that the gaps between steps are in it. The least and the greatest are of single steps.
+    before it to its own end, so that the gaps between steps are in it. The least and the greatest are of single
+    steps.
 
     How to read it. Where `slowest` is far above `median`, single steps or single ranks are slow: `history_ranks` says
     which. Where `median` rises, all are.

@@ -1,7 +1,8 @@
 """`kinetoscope history RUN`: since when a whole run is slow, on which rank, and what was lost by which cause.
 
-RUN is the folder that `kinetoscope record --history` or `--every` wrote to, while the job runs or after it. `--table` is what
---format json, csv and parquet write: changes, spikes, returns (ranks that are slow again and again), lost, steps, ranks, marks.
+RUN is the folder that `kinetoscope record --history` or `--every` wrote to, while the job runs or after it. `--table`
+is what --format json, csv and parquet write: changes, spikes, returns (ranks that are slow again and again), lost,
+steps, ranks, marks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`kinetoscope watch RUN`: a run as it goes on, on a terminal: for login nodes, where there is no browser and no port.
 
-RUN is the folder that `kinetoscope record --history` or `--every` writes to. Its files are opened anew at each look, so that a
-shared folder shows what another machine has written. It ends with the run, or with Ctrl-C. Where output is no terminal, or
-TERM is dumb, each look is a line.
+RUN is the folder that `kinetoscope record --history` or `--every` writes to. Its files are opened anew at each look, so
+that a shared folder shows what another machine has written. It ends with the run, or with Ctrl-C. Where output is no
+terminal, or TERM is dumb, each look is a line.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kinetoscope.cli.shared.options import Parser, count, typed
@@ -95,7 +96,7 @@ class _Watch:
                 self._run.add(tables.steps, tables.marks)
                 new.append(tables.steps.tail(LAST_STEPS))
         except NotFoundError:
-            if not os.path.isdir(self._path):
+            if not Path(self._path).is_dir():
                 raise
         self._recent = pl.concat(new).filter(pl.col("step") >= self._run.end - LAST_STEPS)
         if say:
@@ -128,7 +129,8 @@ def _show(looked: Looked, *, drawn: bool, once: bool) -> None:
     from kinetoscope.views.terminal.lines import write
 
     if not drawn and not once:
-        print(growing_run.line(looked), flush=True)
+        sys.stdout.write(f"{growing_run.line(looked)}\n")
+        sys.stdout.flush()
         return
     size = shutil.get_terminal_size()
     lines = list(growing_run.lines(looked, min(size.columns, _MAX_CELLS)))

@@ -1,10 +1,11 @@
-"""A run that goes on, on a terminal: step times as a band of characters, marks, parts of the last steps, ranks behind."""
+"""A run that goes on, on a terminal: step times as a band of characters, marks, parts of steps, ranks behind."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -102,7 +103,8 @@ def line(looked: Looked) -> str:
     if found is None:
         return status(looked)
     place = int(np.nanargmax(found.slowest))
-    times = f"{_time(np.nanmedian(found.median))} a step, the slowest {_time(found.slowest[place])} on rank {found.rank[place]}"
+    slowest = f"the slowest {_time(found.slowest[place])} on rank {found.rank[place]}"
+    times = f"{_time(float(np.nanmedian(found.median)))} a step, {slowest}"
     return f"{status(looked)}; last {grouped(LAST_STEPS)} steps: {times}"
 
 
@@ -123,7 +125,7 @@ def _plot(run: GrowingRun, first: int, columns: int) -> Iterator[Line]:
     of = _Columns(found, min(columns, high - low))
     least, top = of.limits()
     edges = np.linspace(top, least, _ROWS + 1)
-    for row, (upper, lower) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for row, (upper, lower) in enumerate(pairwise(edges.tolist())):
         label = _time(top) if row == 0 else _time(least) if row == _ROWS - 1 else ""
         yield [
             (f"{label:>{_GUTTER - 2}} │", "dim"),

@@ -1,8 +1,8 @@
 """Step times at any scale: by whole steps, the fastest, the median and the slowest rank, and how far each is behind.
 
-A bucket is `size` steps, a power of four, counted from step 0, so that it is the same for all ranks and stays the same
-while a run grows. Of each rank the least and the greatest time of a step in it are exact, whatever the size: a spike never
-vanishes. Sums over 16 steps and more are held and appended; smaller buckets are made of the steps.
+A bucket is `size` steps, a power of four, counted from step 0, so that it is the same for all ranks, and stays the
+same while a run grows. Of each rank the least and the greatest time of a step in it are exact, whatever the size: a
+spike never vanishes. Sums over 16 steps and more are held and appended; smaller buckets are made of the steps.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Bands:
 
     Attributes:
         size: steps of a bucket; first: number of the first step of the first one.
-        fastest, median, slowest: float32 [buckets]: the least time of a step of any rank, the median over ranks of their
-            means, the greatest time of a step of any rank, ns.
+        fastest, median, slowest: float32 [buckets], ns: the least time of a step of any rank, the median over ranks of
+            their means, the greatest time of a step of any rank.
         rank: int64 [buckets], whose step took longest; −1 where there is none.
         behind: float32 [rows, buckets]: by how much a rank's own work is above the median of the ranks, as a share of
             the median step; of several ranks in a row that of the slowest.
@@ -73,7 +73,7 @@ class RankLevels:
         self._levels: list[NDArray[np.float32]] = []
 
     def add(self, steps: Int64s, times: NDArray[np.number], own: NDArray[np.number]) -> None:
-        """Add steps by number, ns each, and what of them is the rank's own; of a step that was run again the last counts.
+        """Add steps by number, their times and own work in ns; of a step that was run again the last counts.
 
         Raises:
             BrokenTraceError: the numbers are none.
@@ -140,7 +140,7 @@ class RankLevels:
 
 
 def bands(ranks: Sequence[RankLevels], size: int, low: int, high: int, rows: int) -> Bands:
-    """The buckets from `low` to before `high` over all ranks, by number of the rank; `behind` has so many rows at most."""
+    """The buckets from `low` to before `high` over all ranks; `behind` has so many rows at most."""
     return over_ranks([each.rank for each in ranks], [each.buckets(size, low, high) for each in ranks], size, low, rows)
 
 
@@ -167,7 +167,7 @@ def over_ranks(ranks: Sequence[int], sums_of: Sequence[NDArray[np.float32]], siz
 
 
 def size_for(steps: int, columns: int) -> int:
-    """The size of buckets at which so many steps fit into so many columns: no step is left out, none is alone too long."""
+    """The least size of buckets at which so many steps fit into so many columns."""
     size = 1
     while size * columns < steps:
         size *= STRIDE
@@ -175,10 +175,10 @@ def size_for(steps: int, columns: int) -> int:
 
 
 def step_times(steps: pl.DataFrame, before: dict[tuple[int, int], int]) -> tuple[Int64s, Floats, Floats]:
-    """Number and time of each row of one rank and attempt, from the end of the step before it to its own, ns; its own work.
+    """Number, time and own work of each row of one rank and attempt, in ns.
 
-    A rank's own work is all but the backward pass, in which ranks wait for each other: who is behind in it makes all
-    others wait. Where the backward pass is not known, it is all.
+    The time is from the end of the step before it to its own end. A rank's own work is all but the backward pass, in
+    which ranks wait for each other: who is behind in it makes all others wait. Where that is not known, it is all.
 
     Args:
         steps: rows of STEPS, in order of time.

@@ -1,4 +1,4 @@
-"""The answers about the history that belongs to a trace, all of one reading; the columns of the analyses that give them."""
+"""The answers about the history that belongs to a trace, all of one reading, and the columns of their analyses."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from kinetoscope.model.history.bands import (
     require_numbers,
     size_for,
     step_times,
-    sums_of_steps,
     summed,
+    sums_of_steps,
 )
 
 

@@ -36,8 +36,8 @@ def run_picture(
         behind,
         marks=[*_changes(said["changes"]), *marks_between(said["marks"].frame, int(steps["steps"][0]), windows)],
         chosen=chosen,
-        note="Drag selects steps. A band from the fastest to the slowest rank, the median as a line. Below, how far each "
-        "rank is behind the others in its own work: all but the backward pass, in which ranks wait for each other.",
+        note="Drag selects steps. A band from the fastest to the slowest rank, the median as a line. Below, how far "
+        "each rank is behind the others in its own work: all but the backward pass, in which ranks wait.",
     )
 
 

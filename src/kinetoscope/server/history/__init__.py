@@ -1,1 +1,1 @@
-"""What the page History asks while a run goes on: how far it is, its step times at any scale, and when there is more."""
+"""What the page History asks while a run goes on: how far it is, its step times, and when there is more."""

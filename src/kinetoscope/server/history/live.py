@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from kinetoscope.errors import KinetoscopeError
@@ -100,9 +100,10 @@ class LiveHistories:
 
     def of(self, files: Sequence[str], opened: str) -> LiveHistory:
         """The history in these files; of a run that was opened by its folder, with those that come later."""
-        place = tuple(files) if os.path.isfile(opened) else (os.path.dirname(files[0]),)
+        is_file = Path(opened).is_file()
+        place = tuple(files) if is_file else (str(Path(files[0]).parent),)
         with self._lock:
-            live = self._of.pop(place, None) or LiveHistory(place if os.path.isfile(opened) else place[0])
+            live = self._of.pop(place, None) or LiveHistory(place if is_file else place[0])
             self._of[place] = live
             if len(self._of) > _MOST:
                 self._of.popitem(last=False)

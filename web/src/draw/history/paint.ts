@@ -194,7 +194,7 @@ function paintAxes(pen: Surface, scene: Scene, low: number, high: number): void 
   const words = scene.pieces[0]?.buckets.ranks ?? [];
   for (let place = 0; place < rows; place += every) {
     const text = words[place];
-    if (text) pen.fillText(text, GUTTER - 8, heat + (place + 0.5) * row);
+    if (text) pen.fillText(text.replace(/^ranks /, ""), GUTTER - 8, heat + (place + 0.5) * row);
   }
   for (const step of ticks(scene.view, (scene.width - GUTTER) / 110)) {
     const x = xOf(scene, step);
