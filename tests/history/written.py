@@ -76,7 +76,7 @@ def write(
 def write_run(folder: Path, series: Drawn, *, ended: bool = True) -> Path:
     """The files of a drawn run, one for each rank; returns the folder."""
     for row, frame in enumerate(series.frames):
-        fields = {name: frame[name].to_numpy() for name in ("data", "forward", "backward", "optimizer")}
+        fields: dict[str, Any] = {name: frame[name].to_numpy() for name in ("data", "forward", "backward", "optimizer")}
         duration = (frame["end"] - frame["start"]).to_numpy()
         rows = records(len(frame), start=frame["start"].to_numpy(), duration=duration, **fields)
         marks = [(kind, detail, *times) for _, _, kind, detail, *times in series.marks.filter(rank=row).iter_rows()]

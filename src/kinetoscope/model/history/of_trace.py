@@ -95,14 +95,17 @@ def answers_of(trace: Trace) -> RunAnswers | None:
             attempts = [*of_rank]
             notes.extend(note for tables in attempts for note in tables.notes)
             shown.add([tables.steps for tables in attempts])
-            yield tuple(pl.concat([getattr(each, name) for each in attempts]) for name in ("steps", "marks"))  # type: ignore[misc]
+            yield pl.concat(each.steps for each in attempts), pl.concat(each.marks for each in attempts)
 
     run = series_of_ranks(tables_of_ranks())
     said = history_of(run)
     marks = MARKS.empty() if run is None else run.marks
     found = shown.bands()
     return RunAnswers(
-        *(each.frame for each in (said.changes, said.spikes, said.returns, said.lost)),
+        changes=said.changes.frame,
+        spikes=said.spikes.frame,
+        returns=said.returns.frame,
+        lost=said.lost.frame,
         steps=STEPS_OF_RUN.empty() if found is None else _steps(found),
         ranks=RANKS_OF_RUN.empty() if found is None else _ranks(found),
         marks=marks,

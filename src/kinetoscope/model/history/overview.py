@@ -32,7 +32,7 @@ class _RankBuckets(NamedTuple):
     @property
     def end(self) -> int:
         """Number of the step after the last bucket."""
-        return (self.low + self.sums.shape[1]) * self.size
+        return (self.low + int(self.sums.shape[1])) * self.size
 
 
 class Overview:

@@ -31,9 +31,13 @@ def run_picture(
     return HistoryBlock(
         "Step times of all ranks",
         int(steps["steps"][0]),
-        *(steps[name].to_list() for name in ("step", "fastest", "median", "slowest", "rank")),
-        labels,
-        behind,
+        step=steps["step"].to_list(),
+        fastest=steps["fastest"].to_list(),
+        median=steps["median"].to_list(),
+        slowest=steps["slowest"].to_list(),
+        rank=steps["rank"].to_list(),
+        ranks=labels,
+        behind=behind,
         marks=[*_changes(said["changes"]), *marks_between(said["marks"].frame, int(steps["steps"][0]), windows)],
         chosen=chosen,
         note="Drag selects steps. A band from the fastest to the slowest rank, the median as a line. Below, how far "

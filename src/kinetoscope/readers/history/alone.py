@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kinetoscope.readers.history.history import HistoryTables
 
 NAME: Final = "history"
+FOLDER, ENDING = layout.FOLDER, layout.ENDING
+"""Where its files lie in the folder of a run, and how their names end."""
 
 
 def is_history(head: bytes) -> bool:
@@ -85,4 +87,4 @@ def probe(candidate: CandidateFile, text: bytes, cache: Cache | None) -> Candida
     )
 
 
-READER: Final = Reader(NAME, load, lambda _, head: is_history(head), probe, suffixes=(layout.ENDING,))
+READER: Final = Reader(NAME, load, lambda _, head: is_history(head), probe, suffixes=(ENDING,))

@@ -7,10 +7,9 @@ from typing import Final
 
 from kinetoscope.model.trace.source import Source
 from kinetoscope.notes import Note
-from kinetoscope.readers.history.alone import NAME, head_at, is_history
+from kinetoscope.readers.history.alone import ENDING, FOLDER, NAME, head_at, is_history
 from kinetoscope.readers.job.companion_files import CompanionFiles
 from kinetoscope.readers.reader import CandidateFile
-from kinetoscope.record.history.layout import ENDING, FOLDER
 
 
 def _joined(sources: Sequence[Source], files: Sequence[CandidateFile]) -> tuple[list[tuple[str, ...]], list[Note]]:

@@ -115,12 +115,14 @@ def tile_of(growing: GrowingRun, size: int, low: int, run: Run, *, is_whole: boo
     return HistoryTile(
         size,
         first,
-        *(_times(getattr(found, name)) for name in ("fastest", "median", "slowest")),
-        found.rank.tolist(),
-        _labels(found),
-        [[None if np.isnan(value) else round(value * 1000) for value in row] for row in found.behind.tolist()],
-        list(marks_between(growing.marks(first, last), size, windows_of(run.job))),
-        is_whole,
+        fastest=_times(found.fastest),
+        median=_times(found.median),
+        slowest=_times(found.slowest),
+        rank=found.rank.tolist(),
+        ranks=_labels(found),
+        behind=[[None if np.isnan(value) else round(value * 1000) for value in row] for row in found.behind.tolist()],
+        marks=list(marks_between(growing.marks(first, last), size, windows_of(run.job))),
+        whole=is_whole,
     )
 
 

@@ -17,6 +17,7 @@ from typing import Final
 from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.model.job import Job
 from kinetoscope.readers.files.stream import TextBlocks, is_url
+from kinetoscope.readers.history.alone import ENDING, FOLDER
 from kinetoscope.readers.job import ranks
 from kinetoscope.readers.job.discovery import find, not_traces
 from kinetoscope.readers.job.find_companions import without_companions
@@ -26,7 +27,6 @@ from kinetoscope.readers.job.snapshots import of_no_run
 from kinetoscope.readers.reader import HEAD_BYTES, CandidateFile
 from kinetoscope.readers.registry import stamp
 from kinetoscope.readers.snapshot import is_snapshot
-from kinetoscope.record.history.layout import ENDING, FOLDER
 
 _RANK_FOLDER: Final = re.compile(r"(?:rank|worker|node|host)[-_=]?\d{1,9}", re.IGNORECASE)
 _PROCESS_FILE: Final = re.compile(r".*_\d+\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?")
