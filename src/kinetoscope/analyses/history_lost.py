@@ -13,7 +13,7 @@ RESULT = rank_first(LOST)
 
 
 def history_lost(trace: Trace, select: Selection) -> Partial:
-    """Where did the time of the run go, and what was lost by which cause?
+    """How was the time of the run spent, and how much was lost by which cause?
 
     Method. The steps at the best steady level that the run had are its first row; the others are what it took beyond
     that: pauses that marks explain, spikes, changes, restarts and steps that were run again. The rows add up to the

@@ -13,7 +13,7 @@ RESULT = MARKS
 
 
 def history_marks(trace: Trace, select: Selection) -> Partial:
-    """What happened during the run that explains its steps?
+    """Is there anything that happened during the run and explains its steps?
 
     Method. What the recorder saw: garbage collections by generation, saves, evaluations, compilations, windows,
     restarts, and how it ended.

@@ -13,7 +13,7 @@ RESULT = rank_first(RETURNS)
 
 
 def history_returns(trace: Trace, select: Selection) -> Partial:
-    """Which ranks are the slowest, again and again?
+    """Is a rank the slowest again and again?
 
     Method. In each block of steps the rank that is most above the others in a part of the step that is its own; a
     rank that is it more often than chance has it, in several episodes, is named.

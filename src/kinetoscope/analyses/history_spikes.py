@@ -13,7 +13,7 @@ RESULT = rank_first(SPIKES)
 
 
 def history_spikes(trace: Trace, select: Selection) -> Partial:
-    """Which single steps take long, how often, and why?
+    """Do single steps take long, how often, and why?
 
     Method. Steps far above those around them, in groups by the mark that explains them (a garbage collection, a save,
     an evaluation, a compilation, a window), the part of the step, and the rank. The period is that of the gaps

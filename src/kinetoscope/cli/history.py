@@ -26,11 +26,12 @@ def run(arguments: list[str]) -> int:
     args.where = args.sort = args.columns = ""
     from kinetoscope.analyses import named
     from kinetoscope.cli.shared.output import deliver, form_of, write_page
+    from kinetoscope.model.history.of_trace import NO_HISTORY
     from kinetoscope.outputs.page import ROWS, page
 
     with opened(args) as (job, _):
         if not any(source.files("history") for source in job.sources):
-            raise InputError(f"{job.path}: {named('history_steps')(job).notes[-1]}")
+            raise InputError(f"{job.path}: {NO_HISTORY}")
         if form_of(args) in ("table", "markdown"):
             first, _, last = args.steps.partition("-")
             params = {"from": first, "to": last or first} if args.steps else {}

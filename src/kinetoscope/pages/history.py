@@ -19,7 +19,7 @@ from kinetoscope.pages.sections.tables import table, with_values
 from kinetoscope.pages.sentences.history import CAUSE_WORDS, history_sentences, lost_sentence, stretch_sentences
 from kinetoscope.schema import Result, Schema
 from kinetoscope.views.numbers import grouped, shown
-from kinetoscope.views.sentences import Sentence, join, note_of
+from kinetoscope.views.sentences import Sentence, join
 
 ANSWERS: Final = ("lost", "changes", "spikes", "returns", "steps", "ranks", "marks")
 """Analyses, without `history_` before their names."""
@@ -73,7 +73,7 @@ def composed(said: Mapping[str, Result], stretch: tuple[int, int] | None, window
     """The page, from the answers of the analyses of a history, and the links to its windows by their names."""
     notes = tuple(dict.fromkeys(note for result in said.values() for note in result.notes))
     if not said["steps"].frame.height:
-        return Page("history", "History", note_words(said["steps"]), cannot=notes)
+        return Page("history", "History", " ".join(notes))
     sentences = sentences_of(said)
     first, others = _first(sentences, lost_sentence(said["lost"]))
     blocks = tuple(_blocks(said, others, stretch, windows))
@@ -85,13 +85,8 @@ def sentences_of(said: Mapping[str, Result]) -> list[Sentence]:
     return history_sentences(History(said["changes"], said["spikes"], said["returns"], said["lost"]))
 
 
-def note_words(result: Result) -> str:
-    """Why there is nothing to show, in the words of a note."""
-    return note_of(result, result.notes[-1]).text if result.notes else ""
-
-
 def _first(sentences: list[Sentence], lost: Sentence) -> tuple[Sentence, list[Sentence]]:
-    """What the page opens with: what was lost, and the first of the other sentences; and the rest."""
+    """The opening of the page, what was lost and the first of the other sentences; and the rest of these."""
     others = [each for each in sentences if each != lost]
     return join([lost, *others[:1]]), others[1:]
 
@@ -128,7 +123,7 @@ def _blocks(
 
 
 def _lost(lost: Result) -> BarsBlock:
-    """Where the time of the run went."""
+    """The time of the run by where it went."""
     rows = lost.frame.filter(pl.col("time") > 0)
     bars = [
         Bar(_cause(row), _KINDS.get(row["cause"], "waiting"), row["time"], row["share"])

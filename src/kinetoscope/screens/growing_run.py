@@ -99,12 +99,12 @@ def status(looked: Looked) -> str:
 def line(looked: Looked) -> str:
     """A look as one line of text, for a terminal that cannot be drawn on."""
     run = looked.run
-    found = run.bands(1, max(run.end - LAST_STEPS, 0), run.end, 1)
-    if found is None:
+    buckets = run.bands(1, max(run.end - LAST_STEPS, 0), run.end, 1)
+    if buckets is None:
         return status(looked)
-    place = int(np.nanargmax(found.slowest))
-    slowest = f"the slowest {_time(found.slowest[place])} on rank {found.rank[place]}"
-    times = f"{_time(float(np.nanmedian(found.median)))} a step, {slowest}"
+    place = int(np.nanargmax(buckets.slowest))
+    slowest = f"the slowest {_time(buckets.slowest[place])} on rank {buckets.rank[place]}"
+    times = f"{_time(float(np.nanmedian(buckets.median)))} a step, {slowest}"
     return f"{status(looked)}; last {grouped(LAST_STEPS)} steps: {times}"
 
 
@@ -119,10 +119,10 @@ def _time(value: float) -> str:
 def _plot(run: GrowingRun, first: int, columns: int) -> Iterator[Line]:
     size = max(size_for(run.end - first, columns) // STRIDE, 1)
     low, high = first // size, (run.end - 1) // size + 1
-    found = run.bands(size, low, high, 1)
-    if found is None:
+    buckets = run.bands(size, low, high, 1)
+    if buckets is None:
         return
-    of = _Columns(found, min(columns, high - low))
+    of = _Columns(buckets, min(columns, high - low))
     least, top = of.limits()
     edges = np.linspace(top, least, _ROWS + 1)
     for row, (upper, lower) in enumerate(pairwise(edges.tolist())):
@@ -139,14 +139,14 @@ def _plot(run: GrowingRun, first: int, columns: int) -> Iterator[Line]:
 class _Columns:
     """Buckets as columns of characters."""
 
-    def __init__(self, found: Bands, count: int) -> None:
+    def __init__(self, buckets: Bands, count: int) -> None:
         self.count = count
-        begins = np.arange(count) * len(found.median) // count
+        begins = np.arange(count) * len(buckets.median) // count
         with np.errstate(invalid="ignore"):
-            self.fastest = np.fmin.reduceat(found.fastest, begins)
-            self.slowest = np.fmax.reduceat(found.slowest, begins)
-            known = ~np.isnan(found.median)
-            sums = np.add.reduceat(np.where(known, found.median, 0), begins)
+            self.fastest = np.fmin.reduceat(buckets.fastest, begins)
+            self.slowest = np.fmax.reduceat(buckets.slowest, begins)
+            known = ~np.isnan(buckets.median)
+            sums = np.add.reduceat(np.where(known, buckets.median, 0), begins)
             self.median = sums / np.add.reduceat(known.astype(np.float64), begins)
 
     def limits(self) -> tuple[float, float]:
@@ -196,7 +196,7 @@ def _joined(pieces: Iterator[Piece] | Sequence[Piece]) -> list[Piece]:
 
 
 def _parts(recent: pl.DataFrame, width: int) -> Iterator[Line]:
-    """What the last steps are made of, of a rank on average."""
+    """The parts of the last steps, of a rank on average."""
     whole = float((recent["end"] - recent["start"]).mean() or 0)  # type: ignore[arg-type]
     means = {name: float(recent[name].mean() or 0) for name in PARTS}  # type: ignore[arg-type]
     parts = [Part(_PARTS[name][1], _PARTS[name][0], means[name]) for name in PARTS if means[name]]
@@ -209,15 +209,15 @@ def _parts(recent: pl.DataFrame, width: int) -> Iterator[Line]:
 def _lagging(run: GrowingRun, width: int) -> Iterator[Line]:
     """Ranks whose own work makes the others wait."""
     ranks = run.ranks
-    found = run.bands(1, max(run.end - LAST_STEPS, 0), run.end, len(ranks))
-    if found is None or len(ranks) < 2:
+    buckets = run.bands(1, max(run.end - LAST_STEPS, 0), run.end, len(ranks))
+    if buckets is None or len(ranks) < 2:
         return
-    known = ~np.isnan(found.behind)
-    behind = np.where(known, found.behind, 0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    known = ~np.isnan(buckets.behind)
+    behind = np.where(known, buckets.behind, 0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     worst = [row for row in np.argsort(-behind).tolist() if behind[row] >= _BEHIND][:_LAGGING]
     if worst:
         said = ", ".join(
-            f"rank {found.ranks[row]} by {shown(float(behind[row]), 'fraction')} of a step" for row in worst
+            f"rank {buckets.ranks[row]} by {shown(float(behind[row]), 'fraction')} of a step" for row in worst
         )
         yield plain()
         yield from (plain(each, "warn") for each in wrapped(f"Behind the others in their own work: {said}.", width))

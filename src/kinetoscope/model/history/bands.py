@@ -22,14 +22,14 @@ from kinetoscope.model.history.rank_series import MOST_MISSING
 STRIDE: Final = 4
 """Buckets of a size in one of the next."""
 
-_SMALLEST: Final = 16
+_LEAST_HELD_STEPS: Final = 16
 """Steps of the smallest buckets that are held."""
 
 _LEAST, _GREATEST, _SUM, _OWN, _COUNT = range(5)
 _FIELDS: Final = 5
 """Rows of sums: least, greatest and sum of step times, sum of the rank's own work, ns; and how many steps."""
 
-_NOTHING: Final = np.array([[np.inf], [-np.inf], [0], [0], [0]], np.float32)
+_EMPTY_BUCKET: Final = np.array([[np.inf], [-np.inf], [0], [0], [0]], np.float32)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class RankLevels:
 
     def _sum_up(self, low: int, high: int) -> None:
         """Sums over the buckets that have steps from `low` to before `high`: of each size up to one that has all."""
-        below, size = 1, _SMALLEST
+        below, size = 1, _LEAST_HELD_STEPS
         while True:
             level, base, until = _level(size), self.first // size, (self.end - 1) // size + 1
             if level == len(self._levels):
@@ -102,7 +102,7 @@ class RankLevels:
                 low, high = self.first, self.end
             begin, end = low // size, (high - 1) // size + 1
             sums = summed(self._of_size(below, begin * (size // below), end * (size // below)), size // below)
-            self._levels[level] = _grown(self._levels[level], until - base, _NOTHING)
+            self._levels[level] = _grown(self._levels[level], until - base, _EMPTY_BUCKET)
             self._levels[level][:, begin - base : end - base] = sums
             if until - base <= 1:
                 return
@@ -112,11 +112,11 @@ class RankLevels:
         """Sums of the buckets from `low` to before `high`: float32 [_FIELDS, buckets]."""
         if not self._levels:
             return nothing(high - low)
-        known = 1 if size < _SMALLEST else min(size, _SMALLEST * STRIDE ** (len(self._levels) - 1))
+        known = 1 if size < _LEAST_HELD_STEPS else min(size, _LEAST_HELD_STEPS * STRIDE ** (len(self._levels) - 1))
         return summed(self._of_size(known, low * (size // known), high * (size // known)), size // known)
 
     def _of_size(self, size: int, low: int, high: int) -> NDArray[np.float32]:
-        """Those of a size that is held: single steps, or a level."""
+        """Sums of the buckets of a size that is held: single steps, or a level."""
         if size == 1:
             begin, end = max(low, self.first), min(high, self.end)
             sums = nothing(high - low)
@@ -218,7 +218,7 @@ def sums_of_steps(times: Float32s, own: Float32s) -> NDArray[np.float32]:
 
 def nothing(count: int) -> NDArray[np.float32]:
     """So many buckets without a step."""
-    return np.tile(_NOTHING, count)
+    return np.tile(_EMPTY_BUCKET, count)
 
 
 def summed(sums: NDArray[np.float32], of: int) -> NDArray[np.float32]:
@@ -245,7 +245,7 @@ def _medians(values: NDArray[np.float32]) -> Float32s:
 
 
 def _level(size: int) -> int:
-    return (size // _SMALLEST).bit_length() // 2
+    return (size // _LEAST_HELD_STEPS).bit_length() // 2
 
 
 def _grown(values: NDArray[np.float32], length: int, fill: NDArray[np.float32] | np.float32) -> NDArray[np.float32]:

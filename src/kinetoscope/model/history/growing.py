@@ -53,7 +53,7 @@ class GrowingRun:
 
     @property
     def ranks(self) -> list[RankLevels]:
-        """Those that have steps, by number."""
+        """The ranks that have steps, by number."""
         return [self._ranks[rank] for rank in sorted(self._ranks)]
 
     @property

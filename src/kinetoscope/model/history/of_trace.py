@@ -78,7 +78,7 @@ class RunAnswers:
 
 @derived
 def answers_of(trace: Trace) -> RunAnswers | None:
-    """What the whole run did; None where it has no history.
+    """The answers about the whole run; None where it has no history.
 
     Raises:
         InputError: it cannot be read.
@@ -100,14 +100,14 @@ def answers_of(trace: Trace) -> RunAnswers | None:
     run = series_of_ranks(tables_of_ranks())
     said = history_of(run)
     marks = MARKS.empty() if run is None else run.marks
-    found = shown.bands()
+    buckets = shown.bands()
     return RunAnswers(
         changes=said.changes.frame,
         spikes=said.spikes.frame,
         returns=said.returns.frame,
         lost=said.lost.frame,
-        steps=STEPS_OF_RUN.empty() if found is None else _steps(found),
-        ranks=RANKS_OF_RUN.empty() if found is None else _ranks(found),
+        steps=STEPS_OF_RUN.empty() if buckets is None else _steps(buckets),
+        ranks=RANKS_OF_RUN.empty() if buckets is None else _ranks(buckets),
         marks=marks,
         notes=tuple(notes),
         more=said.changes.notes,

@@ -79,7 +79,7 @@ class Overview:
 
 
 def _of(of: _RankBuckets, size: int, low: int, high: int) -> NDArray[np.float32]:
-    """Those of a larger size, from bucket `low` to before `high`."""
+    """The sums of larger buckets, from number `low` to before `high`."""
     each = size // of.size
     sums = nothing((high - low) * each)
     begin = of.low - low * each

@@ -201,7 +201,7 @@ def _of(result: Result, row: Row, column: str) -> Quantity:
 
 
 def stretch_sentences(said: Mapping[str, Result], first: int, last: int) -> list[Sentence]:
-    """What is to be said of the steps from `first` to `last`: their times, and the changes that begin in them."""
+    """Sentences about the steps from `first` to `last`: their times, and the changes that begin in them."""
     steps, changes = said["steps"], said["changes"]
     inside = pl.col("step").is_between(first - pl.col("steps") + 1, last)
     rows = steps.frame.filter(inside)

@@ -47,7 +47,7 @@ def series(trace: Trace) -> Iterator[HistoryTables]:
 
 
 def head_at(source: Source, url: str) -> HistoryFile | None:
-    """What the head of a file says; None where it is not written yet.
+    """The head of a file; None where it is not written yet.
 
     Raises:
         NotFoundError, BrokenTraceError: it cannot be read, or is something else.

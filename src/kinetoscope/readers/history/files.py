@@ -141,7 +141,7 @@ def _opened(path: Path) -> HistoryFile | None:
 
 
 def file_of(path: str, content: bytes) -> HistoryFile | None:
-    """What the head of a file says, of which this is the beginning; None if it is not there yet.
+    """The file whose beginning this is, by its head; None if that is not there yet.
 
     Raises:
         BrokenTraceError: it is something else.

@@ -123,9 +123,9 @@ class HistoryFollower:
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             files = history_files(self.path)
             for begin in range(0, len(files), _FILES_AHEAD):
-                for file, rows, found in pool.map(tables, files[begin : begin + _FILES_AHEAD]):
+                for file, rows, new in pool.map(tables, files[begin : begin + _FILES_AHEAD]):
                     self.read[file.path] = rows.until
-                    yield found
+                    yield new
 
 
 def _tables(

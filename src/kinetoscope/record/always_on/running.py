@@ -33,7 +33,7 @@ from kinetoscope.record.hangs.evidence import folder_of, restarts
 from kinetoscope.record.hangs.variables import is_recorder_of_all, set_variables
 from kinetoscope.record.hangs.watch import HangWatch
 from kinetoscope.record.history.marks import marks
-from kinetoscope.record.history.series import RunSeries
+from kinetoscope.record.history.series import SeriesRecorder
 from kinetoscope.record.output import compile_log, memory_snapshots
 from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
@@ -83,7 +83,7 @@ class ProcessRecording:
             memory_snapshots.history.keep(plan.dir, self._options.max_memory_events)
         self._calls: ModuleCalls | None = None
         self._hang: HangWatch | None = None
-        self._series: RunSeries | None = None
+        self._series: SeriesRecorder | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -297,7 +297,7 @@ class ProcessRecording:
     @harmless(None)
     def _begin_series(self, *, by_calls: bool) -> None:
         parts.by_calls = by_calls
-        self._series = RunSeries(self._plan.dir, self._options, parts, marks)
+        self._series = SeriesRecorder(self._plan.dir, self._options, parts, marks)
 
     @harmless(None)
     def _forget_history(self) -> None:

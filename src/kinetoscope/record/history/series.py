@@ -33,7 +33,7 @@ _MEMORY_NS: Final = 100_000_000
 _MOST_STEPS: Final = layout.UNKNOWN_INTEGER - 1
 
 
-class RunSeries:
+class SeriesRecorder:
     """The rows of this process.
 
     Args:

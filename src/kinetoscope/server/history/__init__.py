@@ -1,1 +1,1 @@
-"""What the page History asks while a run goes on: how far it is, its step times, and when there is more."""
+"""Answers about a run that goes on, for the page History: how far it is, its step times, when there is more."""

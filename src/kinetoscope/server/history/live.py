@@ -24,7 +24,7 @@ _FIRST_SECONDS: Final = 0.5
 _IDLE_SECONDS: Final = 30.0
 """Seconds after which nobody asks any more."""
 
-_MOST: Final = 2
+_MOST_RUNS: Final = 2
 """Runs that are held: a thousand ranks of a hundred thousand steps take half a gigabyte."""
 
 
@@ -92,7 +92,7 @@ class LiveHistory:
 
 
 class LiveHistories:
-    """Those that were asked for last, by the place where they are."""
+    """The histories that were asked for last, by the place where they are."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[tuple[str, ...], LiveHistory] = OrderedDict()
@@ -105,6 +105,6 @@ class LiveHistories:
         with self._lock:
             live = self._of.pop(place, None) or LiveHistory(place if is_file else place[0])
             self._of[place] = live
-            if len(self._of) > _MOST:
+            if len(self._of) > _MOST_RUNS:
                 self._of.popitem(last=False)
             return live

@@ -108,19 +108,19 @@ def _tile(request: ApiRequest, run: Run, live: LiveHistory) -> JsonResponse[Hist
 
 def tile_of(growing: GrowingRun, size: int, low: int, run: Run, *, is_whole: bool) -> HistoryTile:
     """The tile that begins with bucket `low`."""
-    found = growing.bands(size, low, low + BUCKETS, ROWS)
-    if found is None:
+    buckets = growing.bands(size, low, low + BUCKETS, ROWS)
+    if buckets is None:
         return HistoryTile(size, low * size, [], [], [], [], [], [], [], whole=False)
-    first, last = found.first, found.first + BUCKETS * size - 1
+    first, last = buckets.first, buckets.first + BUCKETS * size - 1
     return HistoryTile(
         size,
         first,
-        fastest=_times(found.fastest),
-        median=_times(found.median),
-        slowest=_times(found.slowest),
-        rank=found.rank.tolist(),
-        ranks=_labels(found),
-        behind=[[None if np.isnan(value) else round(value * 1000) for value in row] for row in found.behind.tolist()],
+        fastest=_times(buckets.fastest),
+        median=_times(buckets.median),
+        slowest=_times(buckets.slowest),
+        rank=buckets.rank.tolist(),
+        ranks=_labels(buckets),
+        behind=[[None if np.isnan(value) else round(value * 1000) for value in row] for row in buckets.behind.tolist()],
         marks=list(marks_between(growing.marks(first, last), size, windows_of(run.job))),
         whole=is_whole,
     )
@@ -130,6 +130,6 @@ def _times(values: NDArray[np.float32]) -> list[float | None]:
     return [None if np.isnan(value) else round(value) for value in values.tolist()]
 
 
-def _labels(found: Bands) -> list[str]:
-    ends = zip(found.rows[:-1].tolist(), found.rows[1:].tolist(), strict=True)
-    return [words_of(int(found.ranks[begin]), int(found.ranks[end - 1])) for begin, end in ends]
+def _labels(buckets: Bands) -> list[str]:
+    ends = zip(buckets.rows[:-1].tolist(), buckets.rows[1:].tolist(), strict=True)
+    return [words_of(int(buckets.ranks[begin]), int(buckets.ranks[end - 1])) for begin, end in ends]
