@@ -17,7 +17,7 @@ def history_changes(trace: Trace, select: Selection) -> Partial:
 
     Method. The time of a step, with the gap before it, is cleaned of spikes and reduced to means of blocks; levels
     that differ by more than the noise of batches of blocks, and by an effect that matters, are changes. What the
-    parts of the step changed by says what it is. `docs/history.md` has the definitions.
+    parts of the step changed by says what it is. `docs/metrics.md` has the definitions.
 
     How to read it. `step` is where it begins, with `step_low` and `step_high` around it; `part` makes up half of it
     and more; `mark` is what happened there. *sure* passes each test by far, *guess* barely.
