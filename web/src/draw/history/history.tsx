@@ -21,7 +21,7 @@ const CLICK = 3;
 
 /** Without a block it is drawn from what the server has: before the page has worked out what to say. */
 export function HistoryPicture({ block }: { readonly block: History | null }) {
-  const { run, dark, params, go, follow } = useProps();
+  const { run, api, dark, params, go, follow } = useProps();
   const live = useLive(run);
   const [measure, width] = useWidth<HTMLDivElement>();
   const [own, setOwn] = useState<Stretch | null>(null);
@@ -48,13 +48,12 @@ export function HistoryPicture({ block }: { readonly block: History | null }) {
   const chosen = drag ?? chosenOf(params);
   const scene: Scene = { pieces, marks, view, layout, width, dark, chosen };
   const ink = INK[dark ? "dark" : "light"];
-  const select = (stretch: Stretch | null) =>
-    go({
-      params: {
-        from: stretch ? `${Math.floor(stretch.from)}` : null,
-        to: stretch ? `${Math.ceil(stretch.to) - 1}` : null,
-      },
-    });
+  const select = (stretch: Stretch | null) => {
+    // A report has no other answers than those that it was made with.
+    if (api.embedded) return setOwn(stretch);
+    const [from, to] = stretch ? [`${Math.floor(stretch.from)}`, `${Math.ceil(stretch.to) - 1}`] : [null, null];
+    go({ params: { from, to } });
+  };
   const zoom = (factor: number, at = (view.from + view.to) / 2) => {
     const next = scaled(view, factor, at, all);
     setOwn(next.to - next.from >= all.to - all.from ? null : next);
