@@ -19,6 +19,12 @@ ROWS: Final = 64
 _YOUNG: Final = ("0", "1")
 """Generations of garbage collections that are too many and too short to be drawn."""
 
+_NOTE: Final = "Drag selects steps. The band has the least and the greatest time of each place, the line the mean."
+_NOTE_OF_RANKS: Final = (
+    "Drag selects steps. A band from the fastest to the slowest rank, the median as a line. Below, how far each rank is "
+    "behind the others in its own work: all but the backward pass, in which ranks wait."
+)
+
 _MOST_WINDOWS: Final = 200
 
 
@@ -40,14 +46,15 @@ def run_picture(
         behind=behind,
         marks=[*_changes(said["changes"]), *marks_between(said["marks"].frame, int(steps["steps"][0]), windows)],
         chosen=chosen,
-        note="Drag selects steps. A band from the fastest to the slowest rank, the median as a line. Below, how far "
-        "each rank is behind the others in its own work: all but the backward pass, in which ranks wait.",
+        note=_NOTE_OF_RANKS if labels else _NOTE,
     )
 
 
 def _behind(ranks: pl.DataFrame, steps: pl.Series) -> tuple[list[str], list[list[int | None]]]:
     """Words for each row of ranks, and the thousandths by which the slowest of the row is behind, by bucket."""
     numbers = ranks["rank"].unique().sort()
+    if len(numbers) == 1:  # behind nobody
+        return [], []
     each = -(-len(numbers) // ROWS)
     rows, places = -(-len(numbers) // each), steps.search_sorted(ranks["step"])
     values = np.full((rows, len(steps)), -np.inf)

@@ -120,7 +120,7 @@ def tile_of(growing: GrowingRun, size: int, low: int, run: Run, *, is_whole: boo
         slowest=_times(buckets.slowest),
         rank=buckets.rank.tolist(),
         ranks=_labels(buckets),
-        behind=[[None if np.isnan(value) else round(value * 1000) for value in row] for row in buckets.behind.tolist()],
+        behind=_behind(buckets),
         marks=list(marks_between(growing.marks(first, last), size, windows_of(run.job))),
         whole=is_whole,
     )
@@ -130,6 +130,14 @@ def _times(values: NDArray[np.float32]) -> list[float | None]:
     return [None if np.isnan(value) else round(value) for value in values.tolist()]
 
 
+def _behind(buckets: Bands) -> list[list[int | None]]:
+    if len(buckets.ranks) == 1:  # behind nobody
+        return []
+    return [[None if np.isnan(value) else round(value * 1000) for value in row] for row in buckets.behind.tolist()]
+
+
 def _labels(buckets: Bands) -> list[str]:
+    if len(buckets.ranks) == 1:
+        return []
     ends = zip(buckets.rows[:-1].tolist(), buckets.rows[1:].tolist(), strict=True)
     return [words_of(int(buckets.ranks[begin]), int(buckets.ranks[end - 1])) for begin, end in ends]

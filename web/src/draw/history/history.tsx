@@ -153,10 +153,12 @@ export function HistoryPicture({ block }: { readonly block: History | null }) {
           <p class="note">{live && !live.rows ? "No step has ended yet." : "Reading the run…"}</p>
         )}
       </div>
-      <p class="history-key">
-        <Swatch colour={shadeOf(0, dark)} words="own work as the median of the ranks" />
-        <Swatch colour={shadeOf(1, dark)} words="25% of a step behind, and more" />
-      </p>
+      {layout.rows > 0 && (
+        <p class="history-key">
+          <Swatch colour={shadeOf(0, dark)} words="own work as the median of the ranks" />
+          <Swatch colour={shadeOf(1, dark)} words="25% of a step behind, and more" />
+        </p>
+      )}
     </Frame>
   );
 }
