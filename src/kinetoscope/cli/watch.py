@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinetoscope.cli.shared.options import Parser, count, typed
+from kinetoscope.cli.shared.options import Parser, count, positive, typed
 
 if TYPE_CHECKING:
     from kinetoscope.screens.growing_run import Looked
@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
     """Look until the run ends."""
     parser = Parser(prog="kinetoscope watch", usage="kinetoscope watch RUN [options]", description=__doc__)
     parser.add_argument("path", metavar="RUN", help="folder of the run")
-    parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS", help="between two looks (2)")
+    parser.add_argument("--interval", type=typed(positive), default=2, metavar="SECONDS", help="between two looks (2)")
     parser.add_argument("--last", type=typed(count), default=0, metavar="N", help="draw the last N steps; 0: all")
     parser.add_argument("--once", action="store_true", help="look once")
     args = parser.parse_args(arguments)

@@ -105,7 +105,9 @@ def test_a_run_without_history_has_none() -> None:
             )
 
 
-@pytest.mark.parametrize("query", [{}, {"z": 0}, {"z": 99, "i": 0}, {"z": 0, "i": -1}, {"z": "x", "i": 0}])
+@pytest.mark.parametrize(
+    "query", [{}, {"z": 0}, {"z": 99, "i": 0}, {"z": 0, "i": -1}, {"z": 0, "i": 1 << 40}, {"z": "x", "i": 0}]
+)
 def test_a_tile_that_is_none_is_refused(growing: tuple[Path, Path], query: dict[str, str]) -> None:
     with serving(growing[0]) as client:
         assert client.refused(f"runs/{client.run()}/history/tile", query)[0] == 400

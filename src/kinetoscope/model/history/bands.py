@@ -112,7 +112,12 @@ class RankLevels:
         """Sums of the buckets from `low` to before `high`: float32 [_FIELDS, buckets]."""
         if not self._levels:
             return nothing(high - low)
-        known = 1 if size < _LEAST_HELD_STEPS else min(size, _LEAST_HELD_STEPS * STRIDE ** (len(self._levels) - 1))
+        if size > _LEAST_HELD_STEPS * STRIDE ** (len(self._levels) - 1):  # all of it is in one bucket of the last level
+            sums, place = nothing(high - low), self.first // size - low
+            if 0 <= place < high - low:
+                sums[:, place] = self._levels[-1][:, 0]
+            return sums
+        known = 1 if size < _LEAST_HELD_STEPS else size
         return summed(self._of_size(known, low * (size // known), high * (size // known)), size // known)
 
     def _of_size(self, size: int, low: int, high: int) -> NDArray[np.float32]:

@@ -21,8 +21,8 @@ _YOUNG: Final = ("0", "1")
 
 _NOTE: Final = "Drag selects steps. The band has the least and the greatest time of each place, the line the mean."
 _NOTE_OF_RANKS: Final = (
-    "Drag selects steps. A band from the fastest to the slowest rank, the median as a line. Below, how far each rank is "
-    "behind the others in its own work: all but the backward pass, in which ranks wait."
+    "Drag selects steps. A band from the fastest to the slowest rank, the median as a line. Below, how far each rank "
+    "is behind the others in its own work: all but the backward pass, in which ranks wait."
 )
 
 _MOST_WINDOWS: Final = 200

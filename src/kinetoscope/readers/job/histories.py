@@ -20,8 +20,8 @@ def _joined(sources: Sequence[Source], files: Sequence[CandidateFile]) -> tuple[
 
 _ALONE_NOTE: Final = Note(
     "HISTORY_ALONE",
-    "There is no trace, only the history of the run: the times of its steps. `kinetoscope record --every` records "
-    "windows that say what a step does.",
+    "There is no trace, only the history of the run: `kinetoscope history` says what it did. "
+    "`kinetoscope record --every` records windows, too, which say what a step does.",
 )
 
 FILES: Final = CompanionFiles(

@@ -71,6 +71,8 @@ class LiveHistory:
                 self.error = ""
             except KinetoscopeError as error:
                 self.error = str(error)
+            except RuntimeError:  # the interpreter ends, and starts no threads any more
+                return
             self._first.set()
             took = time.monotonic() - began
             time.sleep(max(_EVERY_SECONDS - took, _PAUSE_RATIO * took if took > _EVERY_SECONDS else 0, 0.05))

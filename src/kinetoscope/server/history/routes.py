@@ -32,7 +32,8 @@ from kinetoscope.server.timeline.request import whole
 BUCKETS: Final = 256
 """Buckets of a tile."""
 
-_MAX_SCALE: Final = 20
+_MAX_SCALE: Final = 12
+_MAX_TILE: Final = 1 << 22
 _EVERY_SECONDS: Final = 1.0
 _ALIVE_SECONDS: Final = 15.0
 """After which something is sent, so that no proxy thinks that the connection is dead."""
@@ -99,7 +100,7 @@ def _state(_: ApiRequest, __: Run, live: LiveHistory) -> JsonResponse[HistorySta
 
 
 def _tile(request: ApiRequest, run: Run, live: LiveHistory) -> JsonResponse[HistoryTile]:
-    scale, number = whole(request, "z", 0, _MAX_SCALE), whole(request, "i", 0)
+    scale, number = whole(request, "z", 0, _MAX_SCALE), whole(request, "i", 0, _MAX_TILE)
     growing, size = live.ask(), STRIDE**scale
     low = number * BUCKETS
     is_whole = not live.reading and (growing.has_ended or growing.settled >= (low + BUCKETS) * size)
