@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -151,13 +152,21 @@ def _window_links(marks: pl.DataFrame, windows: Mapping[str, Link], stretch: tup
     facts = [
         Fact(
             f"step {grouped(row['step'])}, rank {row['rank']}",
-            [Cell(text=row["detail"] or "deleted", link=windows.get(row["detail"] or ""))],
+            _places(row["detail"] or "", windows),
             f"It took {shown(row['end'] - row['start'], 'ns')}.",
         )
         for row in rows.tail(_WINDOWS).iter_rows(named=True)
     ]
     if facts:
         yield FactsBlock("Windows", facts, width="narrow" if stretch else "full")
+
+
+def _places(name: str, windows: Mapping[str, Link]) -> list[Cell]:
+    """The page and the timeline of a window; of one that was deleted neither."""
+    there = windows.get(name)
+    if there is None:
+        return [Cell(text=f"{name} (deleted)" if name else "deleted"), Cell()]
+    return [Cell(text=name, link=there), Cell(text="timeline", link=replace(there, text="timeline", view="timeline"))]
 
 
 def windows_of(job: Job) -> dict[str, Link]:

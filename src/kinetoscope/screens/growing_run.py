@@ -70,7 +70,7 @@ def lines(looked: Looked, width: int) -> Iterator[Line]:
     """All that is shown, in at most `width` cells."""
     run = looked.run
     yield [(brief(printable(looked.name), max(width - 40, 20)), "bold"), ("  ", ""), (status(looked), _urgency(looked))]
-    if not run.rows:
+    if not run.ranks:
         return
     first = max(run.first, run.end - looked.last) if looked.last else run.first
     yield from _plot(run, first, max(width - _GUTTER, 16))
@@ -86,7 +86,7 @@ def lines(looked: Looked, width: int) -> Iterator[Line]:
 def status(looked: Looked) -> str:
     """`4 ranks, step 2,999, the newest ended 2 s ago`."""
     run = looked.run
-    if not run.rows:
+    if not run.ranks:
         return "no step has ended yet"
     words = f"{number_of(len(run.ranks), 'rank')}, step {grouped(run.end - 1)}, "
     if run.has_ended:

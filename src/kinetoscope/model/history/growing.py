@@ -23,7 +23,7 @@ class GrowingRun:
     """The steps of all ranks so far; threads may add and ask at the same time.
 
     Attributes:
-        rows: steps that were added.
+        rows: steps and marks that were added: the cursor of who follows it.
         newest: when the last one of them ended, ns since 1970; 0 where there is none.
     """
 
@@ -42,13 +42,13 @@ class GrowingRun:
             BrokenTraceError: the numbers of its steps are none.
         """
         with self._lock:
+            self.rows += steps.height + marks.height
             if marks.height:
                 self._marks = [pl.concat([*self._marks, marks])]
                 self._ended |= {*marks.filter(kind=END).select("rank", "attempt").iter_rows()}
             if steps.height:
                 rank = int(steps["rank"][0])
                 self._ranks.setdefault(rank, RankLevels(rank)).add(*step_times(steps, self._before))
-                self.rows += steps.height
                 self.newest = max(self.newest, int(steps["end"][-1]))
 
     @property

@@ -13,7 +13,7 @@ class HistoryState:
     """How far a run is.
 
     Attributes:
-        rows: steps of all ranks that are read; the cursor of everything else.
+        rows: steps and marks of all ranks that are read; the cursor of everything else.
         reading: files that are not read yet for the first time.
         ranks: how many have steps.
         first, end: number of the first step, and of the one after the last.

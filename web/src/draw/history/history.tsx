@@ -150,7 +150,7 @@ export function HistoryPicture({ block }: { readonly block: History | null }) {
             }}
           />
         ) : (
-          <p class="note">{live && !live.rows ? "No step has ended yet." : "Reading the run…"}</p>
+          <p class="note">{live && !live.ranks ? "No step has ended yet." : "Reading the run…"}</p>
         )}
       </div>
       {layout.rows > 0 && (
