@@ -19,7 +19,7 @@ from kinetoscope.pages.blocks import Part
 from kinetoscope.screens.terminal import parts_lines
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.terminal.lines import Line, Piece, plain
-from kinetoscope.views.text import brief, printable, wrapped
+from kinetoscope.views.text import middle, printable, wrapped
 
 LAST_STEPS: Final = 64
 """Steps of each rank of which the parts are said, and in which ranks are behind."""
@@ -69,18 +69,19 @@ class Looked:
 def lines(looked: Looked, width: int) -> Iterator[Line]:
     """All that is shown, in at most `width` cells."""
     run = looked.run
-    yield [(brief(printable(looked.name), max(width - 40, 20)), "bold"), ("  ", ""), (status(looked), _urgency(looked))]
+    how_far = status(looked)
+    room = max(width - len(how_far) - 2, 8)
+    yield [(middle(printable(looked.name), room), "bold"), ("  ", ""), (how_far, _urgency(looked))]
     if not run.ranks:
         return
+    for sentence in looked.said:
+        yield from (plain(line) for line in wrapped(printable(sentence), width, indent="  "))
+    yield plain()
     first = max(run.first, run.end - looked.last) if looked.last else run.first
     yield from _plot(run, first, max(width - _GUTTER, 16))
     yield plain()
     yield from _parts(looked.recent, width)
     yield from _lagging(run, width)
-    if looked.said:
-        yield plain()
-    for sentence in looked.said:
-        yield from (plain(line) for line in wrapped(printable(sentence), width, indent="  "))
 
 
 def status(looked: Looked) -> str:
