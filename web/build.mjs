@@ -1,5 +1,5 @@
-// Builds the bundle into src/kinetoscope/server/static: index.html, app.js, timeline.js, app.css, vega.js,
-// report.js (app.js and timeline.js in one) and THIRD_PARTY.txt.
+// Builds the bundle into src/kinetoscope/server/static: index.html, app.js, timeline.js, history.js, app.css, vega.js,
+// report.js (app.js, timeline.js and history.js in one) and THIRD_PARTY.txt.
 //
 // Vega is a script of its own, loaded with the first chart: nine tenths of all bytes are Vega's. It is a classic script
 // that sets a global, because a report that is opened as a file cannot import modules, but can hold this one inline.

@@ -24,7 +24,7 @@ from kinetoscope.views.exports.plain import field_names
 WEB = Path(__file__).parent
 STATIC = WEB.parent / "src" / "kinetoscope" / "server" / "static"
 STAMP = "SOURCES.sha256"
-BUILT = ("THIRD_PARTY.txt", "app.css", "app.js", "index.html", "report.js", "timeline.js", "vega.js")
+BUILT = ("THIRD_PARTY.txt", "app.css", "app.js", "history.js", "index.html", "report.js", "timeline.js", "vega.js")
 
 _MADE = "// Made by web/generate.py; do not edit.\n"
 _ROOT = ("build.mjs", "index.html", "package-lock.json", "package.json", "tsconfig.json")  # and all of src/

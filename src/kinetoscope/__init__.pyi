@@ -170,6 +170,41 @@ def hardware_counters(
     by: Literal["operator", "kernel"] = "operator",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def history_changes(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def history_lost(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def history_marks(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def history_ranks(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def history_returns(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def history_spikes(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def history_steps(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
 def idle_breakdown(
     job: Job | Readable,
     *,

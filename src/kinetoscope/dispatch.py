@@ -30,6 +30,7 @@ FUNCTIONS: Final[dict[str, dict[str, str]]] = {
         "companion": "readers.job.find_companions.read_file",
         "event": "model.trace.json_events.event",
         "health": "model.health.check.examine",
+        "series": "readers.history.alone.series",
         "table": "model.tables.tables.table",
     },
     "Tried": {"text": "screens.values.tried_text", "html": "screens.values.tried_html"},

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kinetoscope.record.history import layout
+from tests.history.drawn import Drawn
 
 RECORD = np.dtype([(name, {"q": "<i8", "f": "<f4", "I": "<u4"}[code]) for name, code, _ in layout.FIELDS])
 START = 1_795_900_000_000_000_000
@@ -70,3 +71,16 @@ def write(
     body = blocks(rows, of) + (layout.text_block(layout.MARKS_BLOCK, list(marks)) if marks else b"")
     path.write_bytes(layout.text_block(layout.HEAD_BLOCK, about) + body)
     return path
+
+
+def write_run(folder: Path, series: Drawn, *, ended: bool = True) -> Path:
+    """The files of a drawn run, one for each rank; returns the folder."""
+    for row, frame in enumerate(series.frames):
+        fields: dict[str, Any] = {name: frame[name].to_numpy() for name in ("data", "forward", "backward", "optimizer")}
+        duration = (frame["end"] - frame["start"]).to_numpy()
+        rows = records(len(frame), start=frame["start"].to_numpy(), duration=duration, **fields)
+        marks = [(kind, detail, *times) for _, _, kind, detail, *times in series.marks.filter(rank=row).iter_rows()]
+        last = int(frame["end"][-1])
+        marks += [("end", None, len(frame) - 1, last, last)] if ended else []
+        write(folder, rows, marks, rank=row, of=50, world=len(series.frames))
+    return folder

@@ -61,6 +61,9 @@ OF_SNAPSHOT: dict[str, Mapping[str, Any]] = {
     "/runs/{run}/memory/allocation": {"row": 3},
 }
 
+OF_HISTORY = ("/runs/{run}/history", "/runs/{run}/history/tile")
+"""Held to their types in `history/test_routes.py`."""
+
 
 def strange(value: Any, hint: Any, where: str = "") -> Iterator[str]:
     """Where a value of JSON is not what a type declares."""
@@ -145,7 +148,7 @@ def test_an_answer_to_a_query_is_as_declared(client: Client, path: str) -> None:
 
 
 def test_each_endpoint_is_asked() -> None:
-    asked = {f"GET {path}" for path in (*QUESTIONS, *OF_SNAPSHOT)} | {f"POST {path}" for path in POSTED}
+    asked = {f"GET {path}" for path in (*QUESTIONS, *OF_SNAPSHOT, *OF_HISTORY)} | {f"POST {path}" for path in POSTED}
     assert set(DECLARED) - asked == {path for path, hint in DECLARED.items() if hint is Page}
 
 

@@ -75,6 +75,15 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "memory_what_if",
     ),
     "Hangs": ("hang", "collective_states"),
+    "The whole run": (
+        "history_lost",
+        "history_changes",
+        "history_spikes",
+        "history_returns",
+        "history_steps",
+        "history_ranks",
+        "history_marks",
+    ),
     "Across ranks": (
         "collectives",
         "process_groups",
@@ -97,6 +106,7 @@ RECORDED: "Final" = (
     *GROUPS["Memory"],
     *GROUPS["Serving"],
     *GROUPS["Hangs"],
+    *GROUPS["The whole run"],
 )
 """Those about all that was recorded: the faces ask them so, and the others about the steady steps."""
 

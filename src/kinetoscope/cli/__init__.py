@@ -33,6 +33,8 @@ VERBS = {
     "doctor": "what is damaged, missing or unusual in the traces themselves",
     "sql": "an SQL query over the tables of a trace; without a query, the list of tables",
     "hang": "why a job does not go on: which rank, which collective, which line (exit code 1 if it hangs)",
+    "history": "since when a whole run is slow, on which rank, and what was lost by which cause",
+    "watch": "a run that goes on, on the terminal: step times, marks, ranks that lag, since when it is slow",
     "diff": "why the steps of one run take longer than those of another",
     "ledger": "a series of runs: step time, throughput, what was changed, and what that saved",
     "gate": "fail a CI job if a run is slower than a baseline, beyond noise (exit code 3)",

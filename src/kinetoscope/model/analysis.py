@@ -85,6 +85,10 @@ class Analysis:
     """When its first notes say where steps come from and what a selection leaves out: where calls
     are selected; always, as its numbers are of steps; or never, as it selects otherwise."""
 
+    of_files: str = ""
+    """Kind of files (`readers.companions`) that it is made of alone: no trace of a run that has some is read, and it is
+    asked once, of all of them."""
+
     counts_warm_up: bool = False
     """Its times are sums over steps: of everything it says that those of the warm-up are among them."""
 
@@ -236,6 +240,11 @@ class Question:
     def schema(self) -> Schema:
         """The columns of the result."""
         return self.declared if isinstance(self.declared, Schema) else self.declared.schema
+
+    @property
+    def of_files(self) -> str:
+        """Kind of files that it is asked of, instead of traces; "" for none."""
+        return self.declared.of_files if isinstance(self.declared, Analysis) else ""
 
     @property
     def to_send(self) -> Question:

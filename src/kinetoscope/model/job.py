@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import polars as pl
@@ -135,11 +136,26 @@ class Job:
             InputError: no rank could be read.
             UsageError: every rank finds fault with one of the questions.
         """
-        answers = self._answers(tuple(questions.values()))
-        return {
-            name: self._result(question, answer)
-            for (name, question), answer in zip(questions.items(), answers, strict=True)
-        }
+        results: dict[str, Result] = {}
+        for kind in dict.fromkeys(each.of_files for each in questions.values()):
+            job = self if kind == "" else self._of_files(kind)
+            asked = {name: each for name, each in questions.items() if each.of_files == kind}
+            answers = job._answers(tuple(asked.values()))
+            pairs = zip(asked.items(), answers, strict=True)
+            results |= {name: job._result(question, answer) for (name, question), answer in pairs}
+        return {name: results[name] for name in questions}
+
+    def _of_files(self, kind: str) -> Job:
+        """The job as one source that is all its files of a kind, without a trace; itself where it has none."""
+        files = tuple(dict.fromkeys(url for source in self.sources for url in source.files(kind)))
+        if not files:
+            return self
+        # The size tells an engine that keeps what it has read when there is more.
+        size = sum(Path(each).stat().st_size for each in files if Path(each).is_file())
+        first = replace(
+            self.sources[0], url=files[0], cycle=0, reader=kind, size=size, part="", companions={kind: files}
+        )
+        return replace(self, sources=(first,))
 
     def _answers(self, questions: Sequence[Question]) -> Sequence[Answer]:
         """The answers of the ranks to each question: what several share is asked for once, and kept."""

@@ -59,7 +59,8 @@ class View:
 SNAPSHOT: Final = "snapshot"
 DUMP: Final = "flight_recorder"
 HOSTS: Final = "hang"
-ALONE_KINDS: Final = (SNAPSHOT, DUMP, HOSTS)
+HISTORY: Final = "history"
+ALONE_KINDS: Final = (SNAPSHOT, DUMP, HOSTS, HISTORY)
 """Kinds of files that are runs without a trace: they stand in the place of the kind of program."""
 
 _OF_HANGS: Final = (DUMP, HOSTS)
@@ -86,6 +87,7 @@ PAGES: Final[dict[str, View]] = {
     "serving": View("Serving", ranks="job", recorded=True, programs=("serving", "inference")),
     "distributed": View("Distributed", ranks="all"),
     "hang": View("Hang", ranks="all", recorded=True, alone=_OF_HANGS, needs=_OF_HANGS),
+    "history": View("History", ranks="all", recorded=True, alone=(HISTORY,), needs=(HISTORY,)),
     "sources": View("Sources", sums=True),
     "compare": View("Compare", ranks="job", runs=2, alone=(SNAPSHOT,)),
     "ledger": View("Ledger", ranks="all", runs=ALL),
@@ -110,7 +112,7 @@ def views_of(program: str, files: Collection[str]) -> tuple[str, ...]:
 
 def first_view(program: str) -> str:
     """The view that a run opens with."""
-    return {SNAPSHOT: "memory", DUMP: "hang", HOSTS: "hang"}.get(program, "overview")
+    return {SNAPSHOT: "memory", DUMP: "hang", HOSTS: "hang", HISTORY: "history"}.get(program, "overview")
 
 
 class Composer(Protocol):

@@ -392,6 +392,53 @@ class RibbonBlock(Block):
 
 
 @dataclass(frozen=True, slots=True)
+class RunMark:
+    """Something that happened during a run, drawn above its step times.
+
+    Attributes:
+        kind: collection, save, evaluation, compile, window, phase, restart, end, or change.
+        step: number of the step at which it is; until: the last step that it is about.
+        words: what it is.
+        count: how many of a kind fall into one place of the picture.
+        link: where a click leads.
+    """
+
+    kind: str
+    step: int
+    until: int
+    words: str
+    count: int = 1
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryBlock(Block):
+    """The step times of a whole run: bands over ranks, ranks that are behind, marks; a server has them at any scale.
+
+    Attributes:
+        size: steps of a bucket; step: number of the first one of each.
+        fastest, median, slowest: of each bucket, ns; rank: whose step took longest.
+        ranks: words for each row of `behind`.
+        behind: of each row and bucket by how much the mean of its slowest rank is above the median of all, in
+            thousandths of it; None where there is no step.
+        marks: what happened.
+        chosen: the steps that are selected, from the first to the last.
+    """
+
+    title: str
+    size: int
+    step: Sequence[int]
+    fastest: Sequence[float]
+    median: Sequence[float]
+    slowest: Sequence[float]
+    rank: Sequence[int]
+    ranks: Sequence[str]
+    behind: Sequence[Sequence[int | None]]
+    marks: Sequence[RunMark] = ()
+    chosen: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RooflineBlock(Block):
     """Points below the roofs of a device, on logarithmic axes: operations a second over operations a byte.
 

@@ -67,6 +67,11 @@ COMPANIONS: Final = [
         " `device_log` beside the traces",
         "device_logs",
     ),
+    Companion(
+        "history",
+        "the history of the whole run, which `record --history` writes; by default that in `history` beside the traces",
+        "histories",
+    ),
 ]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -81,3 +86,4 @@ class CompanionPaths(TypedDict, total=False):
     flight_recorder: Paths | None
     hang: Paths | None
     device_log: Paths | None
+    history: Paths | None

@@ -12,6 +12,7 @@ from kinetoscope.readers import hosts, inspector, parquet, proton, rocprof
 from kinetoscope.readers.files.stored import stamp_of
 from kinetoscope.readers.files.stream import ProgressCallback
 from kinetoscope.readers.flight_recorder import alone as flight_recorder
+from kinetoscope.readers.history import alone as history
 from kinetoscope.readers.job.capture_traces import with_captures
 from kinetoscope.readers.json import kineto
 from kinetoscope.readers.perfetto import reader as perfetto
@@ -31,6 +32,7 @@ READERS: Final[dict[str, Reader]] = {
     flight_recorder.READER.name: flight_recorder.READER,
     perfetto.READER.name: perfetto.READER,
     hosts.READER.name: hosts.READER,
+    history.READER.name: history.READER,
 }
 """Readers by name. Where a folder holds several formats, those of tools that record ranks count (`Reader.richness`),
 else those of the first one: others are copies."""

@@ -17,6 +17,7 @@ from kinetoscope.pages.blocks import (
     ChartBlock,
     ColumnsBlock,
     FactsBlock,
+    HistoryBlock,
     IcicleBlock,
     RibbonBlock,
     Sketch,
@@ -221,6 +222,45 @@ def _of_ribbon(block: RibbonBlock) -> GridBlock:
     return GridBlock("", ["", "time", "share"], rows)
 
 
+_LAGGING: Final = 6
+"""Ranks that are behind which have a line."""
+
+
+def _of_history(block: HistoryBlock) -> GridBlock:
+    """A curve for the slowest rank, the median and the fastest, and for those that are behind most."""
+    curves = (("slowest rank", block.slowest, "waiting"), ("median", block.median, "computation"))
+    unit = scale([*block.slowest, *block.fastest], "ns")
+    rows = [
+        GridRow([name, _curve(block.step, values), f"{unit.text(min(values))} – {unit.with_unit(max(values))}"], kind)
+        for name, values, kind in curves
+        if len(values)
+    ]
+    known = [[value or 0 for value in row] for row in block.behind]
+    sums = [sum(row) / len(row) if row else 0 for row in known]
+    worst = sorted(
+        (row for row in range(len(known)) if max(known[row], default=0) >= _BEHIND), key=lambda row: -sums[row]
+    )
+    rows += [
+        GridRow([f"{block.ranks[row]} behind", _curve(block.step, [max(value, 0) for value in known[row]]),
+                 f"up to {shown(max(known[row]) / 1000, 'fraction')}"], "waiting")
+        for row in worst[:_LAGGING]
+    ]  # fmt: skip
+    ends = f"steps {grouped(block.step[0])} – {grouped(block.step[-1] + block.size - 1)}" if len(block.step) else ""
+    kinds: dict[str, int] = {}
+    for mark in block.marks:
+        kinds[mark.kind] = kinds.get(mark.kind, 0) + mark.count
+    marks = ", ".join(f"{grouped(count)} {_plural(kind, count)}" for kind, count in kinds.items() if kind != "end")
+    return GridBlock("", ["", ends, ""], rows, rest=marks, named=False, whole=True)
+
+
+_BEHIND: Final = 30
+"""Thousandths by which a rank is behind that has a line."""
+
+
+def _plural(kind: str, count: int) -> str:
+    return kind if count == 1 else f"{kind}s"
+
+
 def _of_allocator(block: AllocatorBlock) -> GridBlock:
     rows = [
         GridRow(
@@ -255,6 +295,7 @@ _MAKERS: Final[dict[type[Block], Callable[[Any], GridBlock]]] = {
     ChartBlock: _of_chart,
     IcicleBlock: _of_icicle,
     RibbonBlock: _of_ribbon,
+    HistoryBlock: _of_history,
     AllocatorBlock: _of_allocator,
     SourceBlock: _of_source,
     GridBlock: lambda block: block,

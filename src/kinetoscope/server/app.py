@@ -28,6 +28,7 @@ from kinetoscope.pages.blocks import Page
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import BadValueError, MissingError, refused
+from kinetoscope.server.history.routes import history_routes
 from kinetoscope.server.http import perfetto
 from kinetoscope.server.http.access import Rules
 from kinetoscope.server.http.application import front
@@ -78,6 +79,8 @@ class Server:
         for run in self.workspace.runs().runs[:1]:
             with suppress(Exception):  # raised again when the page asks
                 first = pages.first_view(self.workspace.run(run.id).trace().source.reader)
+                if first == pages.HISTORY:  # its page shows the run before it says what it did
+                    return
                 request = ApiRequest({"run": run.id, "page": first}, QueryParams(), Headers())
                 self.page(request)
                 self.run(request)
@@ -273,6 +276,7 @@ def routes(server: Server) -> list[BaseRoute]:
         Route("/runs/{run}/notes", endpoint(workspace, server.notes, quick=True), methods=["GET", "POST"]),
         *timeline_routes(workspace, results),
         *memory_routes(workspace),
+        *history_routes(workspace),
     ]
 
 

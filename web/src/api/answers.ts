@@ -495,6 +495,57 @@ export interface AllocationFrame {
   readonly user: boolean;
 }
 
+/** How far a run is. */
+export interface HistoryState {
+  readonly rows: number;
+  readonly reading: number;
+  readonly ranks: number;
+  readonly first: number;
+  readonly end: number;
+  readonly age: number | null;
+  readonly ended: boolean;
+  readonly error: string;
+}
+
+/** Buckets of step times; null where there is no step. */
+export interface HistoryTile {
+  readonly size: number;
+  readonly first: number;
+  readonly fastest: readonly (number | null)[];
+  readonly median: readonly (number | null)[];
+  readonly slowest: readonly (number | null)[];
+  readonly rank: readonly number[];
+  readonly ranks: readonly string[];
+  readonly behind: readonly (readonly (number | null)[])[];
+  readonly marks: readonly RunMark[];
+  readonly whole: boolean;
+}
+
+/** Something that happened during a run, drawn above its step times. */
+export interface RunMark {
+  readonly kind: string;
+  readonly step: number;
+  readonly until: number;
+  readonly words: string;
+  readonly count: number;
+  readonly link: Link | null;
+}
+
+/** A link; what it does not name stays as it is. */
+export interface Link {
+  readonly text: string;
+  readonly view: string;
+  readonly rank: number | null;
+  readonly steps: string | null;
+  readonly time: readonly [number, number] | null;
+  readonly row: number | null;
+  readonly params: Readonly<Record<string, string>>;
+  readonly file: string;
+  readonly line: number;
+  readonly cycle: number | null;
+  readonly clear: boolean;
+}
+
 /** The header; the tile `i` of units of 2^`z` ns. `kinds` and `names` are what numbers in the columns mean. */
 export interface TileHeader {
   readonly z: number;

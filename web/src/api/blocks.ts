@@ -231,6 +231,34 @@ export interface Ribbon {
   readonly row: readonly number[];
 }
 
+/** Something that happened during a run, drawn above its step times. */
+export interface RunMark {
+  readonly kind: string;
+  readonly step: number;
+  readonly until: number;
+  readonly words: string;
+  readonly count: number;
+  readonly link: Link | null;
+}
+
+/** The step times of a whole run: bands over ranks, ranks that are behind, marks; a server has them at any scale. */
+export interface History {
+  readonly block: "history";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+  readonly title: string;
+  readonly size: number;
+  readonly step: readonly number[];
+  readonly fastest: readonly number[];
+  readonly median: readonly number[];
+  readonly slowest: readonly number[];
+  readonly rank: readonly number[];
+  readonly ranks: readonly string[];
+  readonly behind: readonly (readonly (number | null)[])[];
+  readonly marks: readonly RunMark[];
+  readonly chosen: readonly [number, number] | null;
+}
+
 /** Points below the roofs of a device, on logarithmic axes: operations a second over operations a byte. */
 export interface Roofline {
   readonly block: "roofline";
@@ -355,4 +383,4 @@ export interface Page {
   readonly select: Readonly<Record<string, string>>;
 }
 
-export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Timelines | Ribbon | Roofline | Allocator | Source | Controls | Note | Code;
+export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Timelines | Ribbon | History | Roofline | Allocator | Source | Controls | Note | Code;

@@ -11,6 +11,7 @@ import { ControlsBlock } from "./controls";
 import { ElsewhereBlock } from "./elsewhere";
 import { FactsBlock } from "./facts";
 import { FindingsBlock } from "./findings";
+import { HistoryBlock } from "./history";
 import { IcicleBlock } from "./icicle";
 import { NoteBlock } from "./note";
 import { PartsBlock } from "./parts";
@@ -49,6 +50,8 @@ function Drawn({ block, place }: { block: Block; place: number }) {
       return <RowsBlock {...block} />;
     case "chart":
       return <ChartBlock {...block} />;
+    case "history":
+      return <HistoryBlock {...block} />;
     case "icicle":
       return <IcicleBlock {...block} />;
     case "ribbon":

@@ -1,28 +1,40 @@
 /** A page of blocks, as Python composed it: a sentence, facts, blocks, what the trace cannot tell. */
 
-import { useMemo } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
 import type { Block, Page } from "../api/blocks";
 import { useAnswer } from "../api/ask";
 import { runPath } from "../api/client";
 import { queryOfState } from "../api/query";
+import type { Query } from "../api/transport";
 import { printable, words } from "../base/text";
 import { Context, Said, type ViewProps } from "../base/props";
 import { ofRanks } from "../base/url";
 import { Failed, Waiting } from "../frame/states";
 import { BlockView } from "../blocks/block";
 
-export function BlockPage(props: ViewProps) {
-  const { run, version, state } = props;
+interface PageProps extends ViewProps {
+  /** What else is asked with the page. */
+  readonly more?: Query;
+  /** What stands there until the page is. */
+  readonly lead?: ComponentChildren;
+  /** Called when another page has come. */
+  readonly came?: () => void;
+}
+
+export function BlockPage(props: PageProps) {
+  const { run, version, state, more, lead, came } = props;
   const {
     data: page,
     error,
     loading,
     again,
-  } = useAnswer<Page>(runPath(run, "pages", state.view), queryOfState(state), version);
+  } = useAnswer<Page>(runPath(run, "pages", state.view), { ...queryOfState(state), ...more }, version);
+  useEffect(() => void (page && came?.()), [page]);
   // Its tables ask for the ranks that the page is about.
   const within = useMemo(() => ({ ...props, select: ofRanks(props.select, page?.select ?? {}) }), [props, page]);
   if (error) return <Failed error={error} again={again} />;
-  if (!page || (loading && page.name !== state.view)) return <Waiting what="Working it out" />;
+  if (!page || (loading && page.name !== state.view)) return <>{lead ?? <Waiting what="Working it out" />}</>;
   return (
     <article class={`page${loading ? " renewing" : ""}`} aria-busy={loading}>
       <h1>{words(page.sentence || page.title)}</h1>

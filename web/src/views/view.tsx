@@ -6,6 +6,7 @@ import type { ViewProps } from "../base/props";
 import { Waiting } from "../frame/states";
 import { AllAnalyses } from "./analyses";
 import { ChooseBase } from "./choose";
+import { HistoryView } from "./history";
 import { BlockPage } from "./page";
 import { Sql } from "./sql";
 
@@ -17,6 +18,8 @@ export function View(props: ViewProps) {
       return <AllAnalyses {...props} />;
     case "sql":
       return <Sql {...props} />;
+    case "history":
+      return <HistoryView {...props} />;
     case "compare":
       return props.state.base ? <BlockPage {...props} /> : <ChooseBase {...props} />;
     default:

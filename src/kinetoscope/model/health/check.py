@@ -66,6 +66,8 @@ def examine(trace: Trace) -> Health:
         checks = (flight_recorder.flight_recorder, flight_recorder.host_files)
     elif trace.source.is_of_host:
         checks = (flight_recorder.host_files,)
+    elif trace.source.is_history:
+        checks = ()
     elif not has_timeline(trace):
         checks = (missing_data.no_events, missing_data.no_device_work)
     return Health.of(trace.reading, *(check(trace) for check in checks))

@@ -48,7 +48,11 @@ def history(frames: Iterable[pl.DataFrame], marks: pl.DataFrame) -> History:
     Raises:
         BrokenTraceError: numbers of steps are none.
     """
-    run = run_series(frames, marks)
+    return history_of(run_series(frames, marks))
+
+
+def history_of(run: RunSeries | None) -> History:
+    """The same of a run whose series is made; None: it has no step."""
     if run is None:
         none = (Note("EMPTY_SERIES", "The series has no step."),)
         changes, spikes, returns, lost = (

@@ -6,7 +6,7 @@ A rank is read and reduced after the other, so that a run of any size needs memo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -105,15 +105,26 @@ def run_series(frames: Iterable[pl.DataFrame], marks: pl.DataFrame) -> RunSeries
         BrokenTraceError: numbers of steps are none.
     """
     by_rank = {key[0]: rows for key, rows in marks.partition_by("rank", as_dict=True).items()}
+    run = series_of_ranks((frame, by_rank.get(rank, marks.clear())) for rank, frame in of_rank(frames))
+    return None if run is None else replace(run, marks=marks)
+
+
+def series_of_ranks(tables: Iterable[tuple[pl.DataFrame, pl.DataFrame]]) -> RunSeries | None:
+    """The same of the rows and the marks of one rank after the other.
+
+    Raises: as `run_series`.
+    """
     ranks: list[RankSeries] = []
+    marks: list[pl.DataFrame] = []
     block = 0
-    for rank, frame in of_rank(frames):
+    for frame, own in tables:
         block = block or block_length(int(frame["step"].max() - frame["step"].min()) + 1)  # type: ignore[operator,arg-type]
-        ranks.append(rank_series(frame, by_rank.get(rank, marks.clear()), block))
+        ranks.append(rank_series(frame, own, block))
+        marks.append(own)
     if not ranks:
         return None
     ranks.sort(key=lambda each: each.rank)
-    run = RunSeries(ranks, block, min(each.first_block for each in ranks) * block, marks)
+    run = RunSeries(ranks, block, min(each.first_block for each in ranks) * block, pl.concat(marks))
     if run.steps > MOST_MISSING * max(len(each.times) for each in ranks) + 1000:
         raise BrokenTraceError(
             f"ranks have steps from {run.first} to {run.last}, but none has more than a part of them"

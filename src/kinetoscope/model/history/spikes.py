@@ -134,7 +134,7 @@ def _periods(group: pl.DataFrame) -> list[tuple[Period | None, pl.DataFrame]]:
         # So many ranks speak for the others.
         regular += [(each["step"].to_numpy(), regular[0][1]) for each in series[MAX_EXAMINED:]]
     steps = np.concatenate([steps for steps, _ in regular])
-    both = group["step"].is_in(pl.Series(np.unique(steps)))
+    both = pl.Series(np.isin(group["step"].to_numpy(), steps))
     middle = float(np.median([each.steps for _, each in regular]))
     spread = float(np.median([each.spread for _, each in regular]))
     result: list[tuple[Period | None, pl.DataFrame]] = [

@@ -105,6 +105,11 @@ class Source:
         return self.is_dump or self.is_of_host
 
     @property
+    def is_history(self) -> bool:
+        """True if it is the history of a rank without a trace: then nothing but its steps are known."""
+        return self.reader == "history"
+
+    @property
     def name(self) -> str:
         """The last part of the path, for people."""
         return self.url.rstrip("/").rpartition("/")[2] or self.url

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import polars as pl
+
 from kinetoscope.model.history.history import History
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown, significant
-from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, join, say, total
+from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, computed, greatest, join, say, total
 
 MOST_LOST: Final = 3
 """Causes of lost time that a sentence names."""
@@ -34,7 +36,8 @@ _PART_WORDS: Final = {
     "resident": "resident memory of the process",
 }
 
-_CAUSE_WORDS: Final = {
+CAUSE_WORDS: Final = {
+    "best": "steps at their best",
     "collection": "garbage collection",
     "save": "saving",
     "evaluation": "evaluation",
@@ -46,7 +49,9 @@ _CAUSE_WORDS: Final = {
     "drift": "drift",
     "slowest rank": "a rank that is the slowest again and again",
     "level": "level",
+    "noise": "noise",
 }
+"""Words for the causes of lost time."""
 
 _MARK_WORDS: Final = {
     "restart": "a restart",
@@ -90,9 +95,7 @@ def change_sentence(result: Result, row: Row) -> Sentence:
 def spike_sentence(result: Result, row: Row) -> Sentence:
     """A group of spikes: `Every 266 steps a step takes 1.40 s more: garbage collection, 0.6% of the run`."""
     why = (
-        _words(result, row, "cause", _CAUSE_WORDS)
-        or _words(result, row, "part", _PART_WORDS)
-        or say("no mark says why")
+        _words(result, row, "cause", CAUSE_WORDS) or _words(result, row, "part", _PART_WORDS) or say("no mark says why")
     )
     facts: dict[str, Quantity | str] = {"why": why, **{name: _of(result, row, name) for name in ("excess", "share")}}
     where = say(" on {who}", who=_who(result, row)) if row["who"] != "all" and row["ranks"] else EMPTY
@@ -140,7 +143,7 @@ def _loss(result: Result, row: Row) -> Sentence:
     if row["change"] is not None and row["cause"] == "change":
         return say("{share} by change {number}", share=share, number=_of(result, row, "change"))
     part = say(" ({part})", part=_words(result, row, "part", _PART_WORDS)) if row["part"] else EMPTY
-    return say("{share} {cause}{part}", share=share, cause=_words(result, row, "cause", _CAUSE_WORDS), part=part)
+    return say("{share} {cause}{part}", share=share, cause=_words(result, row, "cause", CAUSE_WORDS), part=part)
 
 
 def _hours(time: Quantity, whole: Quantity) -> Quantity:
@@ -195,3 +198,21 @@ def _words(result: Result, row: Row, column: str, words: Mapping[str, str]) -> S
 
 def _of(result: Result, row: Row, column: str) -> Quantity:
     return cell(result, column, number=row["number"])
+
+
+def stretch_sentences(said: Mapping[str, Result], first: int, last: int) -> list[Sentence]:
+    """Sentences about the steps from `first` to `last`: their times, and the changes that begin in them."""
+    steps, changes = said["steps"], said["changes"]
+    inside = pl.col("step").is_between(first - pl.col("steps") + 1, last)
+    rows = steps.frame.filter(inside)
+    if not rows.height:
+        return [say("No step of the run is in these.")]
+    median = computed(steps, lambda frame: frame.filter(inside)["median"].median(), "ns")
+    whole = computed(steps, lambda frame: frame["median"].median(), "ns")
+    slowest = greatest(steps, "slowest", inside)
+    who = computed(steps, lambda frame: frame.filter(inside).sort("slowest")["rank"][-1])
+    times = say(
+        "A step takes {median} here, {whole} in the whole run; the slowest one took {slowest}, on rank {who}.",
+        median=median, whole=whole, slowest=slowest, who=who,
+    )  # fmt: skip
+    return [times, *(change_sentence(changes, row) for row in changes if first <= row["step"] <= last)]

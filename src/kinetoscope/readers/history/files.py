@@ -82,8 +82,11 @@ class HistoryRows:
     damaged: int
 
 
-def history_files(path: str | os.PathLike[str]) -> list[HistoryFile]:
-    """The files of a run: by rank, attempt, and time; `path`: the folder of the run, that of its history, or a file.
+Place = str | os.PathLike[str]
+
+
+def history_files(path: Place | Sequence[Place]) -> list[HistoryFile]:
+    """The files of a run: by rank, attempt, and time; `path`: the folder of the run, that of its history, or files.
 
     Where a rank has several of one attempt, as a folder was recorded into again, later ones are later attempts.
 
@@ -91,19 +94,23 @@ def history_files(path: str | os.PathLike[str]) -> list[HistoryFile]:
         NotFoundError: there is none.
         BrokenTraceError: a file is something else; of a folder, all are.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        several = [Path(each) for each in path]
+        return _in_order(_readable(several[0].parent, several))
     place = Path(path)
     if place.is_file():
         file = _opened(place)
         if file is None:
             raise NotFoundError(f"{place}: the head of this history is not written yet; try again in a second")
         return [file]
-    return _in_order(_of_folder(place / layout.FOLDER if (place / layout.FOLDER).is_dir() else place))
+    folder = place / layout.FOLDER if (place / layout.FOLDER).is_dir() else place
+    return _in_order(_readable(folder, sorted(folder.glob(f"*{layout.ENDING}"))))
 
 
-def _of_folder(folder: Path) -> list[HistoryFile]:
+def _readable(folder: Path, places: Sequence[Path]) -> list[HistoryFile]:
     files: list[HistoryFile | None] = []
     error: BrokenTraceError | None = None
-    for each in sorted(folder.glob(f"*{layout.ENDING}")):
+    for each in places:
         try:
             files.append(_opened(each))
         except BrokenTraceError as broken:
@@ -134,6 +141,15 @@ def _opened(path: Path) -> HistoryFile | None:
             content = file.read(_HEAD_BYTES)
     except OSError as error:
         raise NotFoundError(f"{path}: {error.strerror or error}") from error
+    return file_of(str(path), content)
+
+
+def file_of(path: str, content: bytes) -> HistoryFile | None:
+    """The file whose beginning this is, by its head; None if that is not there yet.
+
+    Raises:
+        BrokenTraceError: it is something else.
+    """
     first = layout.block_at(content, 0)
     if first is None and layout.lacks_bytes(content):
         return None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.model.history.series import MARKS, STEPS
 from kinetoscope.notes import Note
-from kinetoscope.readers.history.files import HistoryFile, HistoryRows, Records, history_files, read_rows
+from kinetoscope.readers.history.files import HistoryFile, HistoryRows, Place, Records, history_files, read_rows
 from kinetoscope.record.history.layout import UNKNOWN_INTEGER
 
 _OF_FILE: Final = ("rank", "attempt")
@@ -37,7 +37,7 @@ class HistoryTables:
 
 
 def read_history(
-    path: str | os.PathLike[str],
+    path: Place | Sequence[Place],
     *,
     ranks: Collection[int] | None = None,
     steps: tuple[int, int] | None = None,
@@ -63,7 +63,7 @@ def read_history(
 
 
 def by_rank(
-    path: str | os.PathLike[str],
+    path: Place | Sequence[Place],
     *,
     ranks: Collection[int] | None = None,
     steps: tuple[int, int] | None = None,
@@ -92,25 +92,40 @@ class HistoryFollower:
         read: bytes of each file that were read, by path: where the next look goes on.
     """
 
-    path: str
+    path: Place | Sequence[Place]
     read: dict[str, int] = field(default_factory=dict)
 
     def new(self) -> HistoryTables:
-        """The rows since the last look. Each file is opened anew: else a shared folder shows what is half a minute old.
+        """The rows since the last look.
 
         Raises:
             NotFoundError, BrokenTraceError: as `history_files` has it.
         """
-        each = []
-        for file in history_files(self.path):
-            rows = read_rows(file, self.read.get(file.path, 0))
-            self.read[file.path] = rows.until
-            each.append(_tables(file, rows, None, STEPS.names))
+        each = list(self.by_file())
         return HistoryTables(
             pl.concat([tables.steps for tables in each]),
             pl.concat([tables.marks for tables in each]),
             tuple(note for tables in each for note in tables.notes),
         )
+
+    def by_file(self, columns: Sequence[str] = tuple(STEPS.names)) -> Iterator[HistoryTables]:
+        """The same for each file, one after the other, in the order of ranks and attempts.
+
+        Each is opened anew: else a shared folder shows what is half a minute old.
+
+        Raises: as `new`.
+        """
+
+        def tables(file: HistoryFile) -> tuple[HistoryFile, HistoryRows, HistoryTables]:
+            rows = read_rows(file, self.read.get(file.path, 0))
+            return file, rows, _tables(file, rows, None, columns)
+
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            files = history_files(self.path)
+            for begin in range(0, len(files), _FILES_AHEAD):
+                for file, rows, new in pool.map(tables, files[begin : begin + _FILES_AHEAD]):
+                    self.read[file.path] = rows.until
+                    yield new
 
 
 def _tables(

@@ -17,6 +17,7 @@ from typing import Final
 from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.model.job import Job
 from kinetoscope.readers.files.stream import TextBlocks, is_url
+from kinetoscope.readers.history.alone import ENDING, FOLDER
 from kinetoscope.readers.job import ranks
 from kinetoscope.readers.job.discovery import find, not_traces
 from kinetoscope.readers.job.find_companions import without_companions
@@ -178,7 +179,7 @@ class RunScanner:
         others: list[CandidateFile] = []
         for file in files:
             home, name = _home(file.url), file.url.rstrip("/").rpartition("/")[2]
-            if _PROCESS_FILE.fullmatch(name) or (len(files) > 1 and of_engine(file)):
+            if _PROCESS_FILE.fullmatch(name) or (len(files) > 1 and of_engine(file)) or name.endswith(ENDING):
                 groups[home].append(file)
             elif ranks.rank_in_name(name) is not None or _RANK_FOLDER.fullmatch(_folder(file.url).rpartition("/")[2]):
                 groups[f"{home}/{_common_name(name)}"].append(file)
@@ -239,7 +240,9 @@ def _folder(url: str) -> str:
 def _home(url: str) -> str:
     """The folder of a run's file: above the folders that each rank has of its own."""
     folder = _folder(url)
-    return _folder(folder) if _RANK_FOLDER.fullmatch(folder.rpartition("/")[2]) else folder
+    name = folder.rpartition("/")[2]
+    is_below = _RANK_FOLDER.fullmatch(name) or (name == FOLDER and url.endswith(ENDING))
+    return _folder(folder) if is_below else folder
 
 
 def _common_name(name: str) -> str:

@@ -1,0 +1,94 @@
+"""`kinetoscope history` and `watch`: the page, tables as rows, a look at a run, lines where nothing can be drawn."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from kinetoscope.cli import main
+from tests.conftest import OURS
+from tests.history.drawn import Noise, Planted, Run, draw
+from tests.history.written import records, write, write_run
+
+PLANTED = (Planted("shift", 400, (1,), "data", 0.2), Planted("period", 0, None, "gap", 5, 100, "save"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    noise = Noise(deviation=0.01, own=0.003, outliers=0)
+    drawn = draw(Run("drawn", steps=700, ranks=2, noise=noise, planted=PLANTED, clutter=False), 1)
+    return write_run(tmp_path_factory.mktemp("run"), drawn)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    """The exit code, and what was written to both streams."""
+    code = main([*map(str, arguments)])
+    return code, *capsys.readouterr()
+
+
+def test_sentences_come_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "history", folder)
+    assert code == 0
+    flat = " ".join(out.replace("\N{NO-BREAK SPACE}", " ").split())
+    assert "From step 400 on rank 1 takes" in flat
+    assert flat.index("From step 400") < flat.index("Where the time of the run went") < flat.index("Changes number")
+
+
+def test_rows_are_those_of_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "history", folder, "--format", "json")
+    assert json.loads(out)["analysis"] == "history_changes"
+    _, out, _ = run(capsys, "history", folder, "--format", "csv", "--table", "lost")
+    assert out.startswith("rank,number,cause")
+
+
+def test_a_stretch_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "history", folder, "--steps", "300-500")
+    assert "Steps 300 – 500" in out
+
+
+def test_a_run_without_history_is_an_error_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run(capsys, "history", OURS / "mlp.pt.trace.json.gz")
+    assert (code, "record --history" in error, error.count("\n")) == (1, True, 1)
+
+
+def test_a_look_at_a_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "watch", folder, "--once")
+    assert code == 0
+    out = out.replace("\N{NO-BREAK SPACE}", " ")
+    assert "2 ranks, step 699, ended" in out
+    assert "━" in out
+    assert "s save" in out
+    assert "waiting for data" in out
+    assert "Behind the others in their own work: rank 1 by" in out
+    assert "From step 400 on rank 1" in out
+    assert "\x1b" not in out
+
+
+def test_a_run_that_has_ended_ends_the_watch_with_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "watch", folder)
+    assert (code, out.count("\n")) == (0, 1)
+    assert out.startswith("2 ranks, step 699, ended; last 64 steps: ")
+
+
+def test_the_age_of_the_newest_step_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = records(20)
+    rows["start"] = time.time_ns() - 500 * 10**9 - rows["duration"][0].astype(int) + rows["step"].astype(int)
+    write(tmp_path, rows)
+    _, out, _ = run(capsys, "watch", tmp_path, "--once")
+    assert "the newest ended 50" in out
+    assert "does it still run?" in out
+
+
+def test_the_last_steps_alone_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "watch", folder, "--once", "--last", "100")
+    assert "└600" in out
+
+
+def test_a_folder_without_a_history_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "watch", tmp_path, "--once")
+    assert (code, "no step has ended yet" in out) == (0, True)
+    code, _, error = run(capsys, "watch", tmp_path / "none", "--once")
+    assert (code, error.count("\n")) == (1, 1)
