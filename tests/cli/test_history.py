@@ -34,7 +34,7 @@ def test_sentences_come_first(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert code == 0
     flat = " ".join(out.replace("\N{NO-BREAK SPACE}", " ").split())
     assert "From step 400 on rank 1 takes" in flat
-    assert flat.index("From step 400") < flat.index("Where the time of the run went") < flat.index("Changes number")
+    assert flat.index("From step 400") < flat.index("Where the time of the run went") < flat.index("Spikes number")
 
 
 def test_rows_are_those_of_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

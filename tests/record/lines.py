@@ -29,7 +29,19 @@ _HANG = "hangs/test_watching.py"
 _LOG = "output/test_device_log.py"
 _HISTORY = "history/test_series.py"
 
+_WANTED = "history/test_online_changes.py"
+
 LINES: Final[dict[str, str]] = {
+    # why a window was recorded
+    "nothing says why": f"{_WANTED}::test_a_step_that_is_slow_without_a_cause_says_so",
+    "slow step: step ": f"{_WANTED}::test_a_step_that_is_slow_without_a_cause_says_so",
+    "steps still take ": f"{_WANTED}::test_a_step_that_takes_longer_opens_two_windows",
+    "steps have come to take ": f"{_WANTED}::test_steps_that_come_to_take_longer_little_by_little",
+    " steps one takes longer (": (
+        f"{_WANTED}::test_spikes_with_a_period_open_a_window_after_one_and_one_in_which_it_is_due"
+    ),
+    "the first steps after ": f"{_WANTED}::test_the_steps_after_an_evaluation_and_a_compilation",
+    " GB by step ": f"{_WANTED}::test_memory_that_creeps_opens_one_window",
     # a log of devices
     "is on this machine": f"{_LOG}::test_a_machine_without_such_a_program_records_all_the_same",
     "no log of devices": f"{_LOG}::test_a_machine_without_such_a_program_records_all_the_same",

@@ -84,7 +84,7 @@ def _notable(row: Row) -> float:
 
 
 def change_sentence(result: Result, row: Row) -> Sentence:
-    """A change: `From step 41,200 on rank 3 takes 12% longer: waiting for data 8.00 ms → 37.0 ms`."""
+    """A change: `From step 41,200 on, rank 3 takes 12% longer: waiting for data 8.00 ms → 37.0 ms`."""
     if row["kind"] == "creep":
         said = _creep(result, row)
     else:
@@ -163,7 +163,7 @@ def _change(result: Result, row: Row) -> Sentence:
             who=who, s=s, size=size, more=more, **facts,
         )  # fmt: skip
     step = _of(result, row, "step")
-    return say("From step {step} on {who} take{s} {size} {more}", step=step, who=who, s=s, size=size, more=more)
+    return say("From step {step} on, {who} take{s} {size} {more}", step=step, who=who, s=s, size=size, more=more)
 
 
 def _creep(result: Result, row: Row) -> Sentence:

@@ -69,7 +69,7 @@ class OnlineLevel:
     def __init__(self) -> None:
         self.value = 0.0
         self._anchor = 0.0
-        self._spread = self._least = self._highest = self._lowest = 0.0
+        self._spread = self._step = self._least = self._highest = self._lowest = 0.0
         self._restart(())
 
     def _restart(self, blocks: tuple[float, ...]) -> None:
@@ -97,6 +97,9 @@ class OnlineLevel:
         self._spread = max(_deviation(means, level), _LEAST_SPREAD * level)
         self._least = max(_MEAN_SPREADS * self._spread, _BLOCK_SPREADS * _deviation(known, level))
         self._highest, self._lowest = max(means), min(means)
+        # Of a level that moves away slowly the spread about its median is mostly the way: its steps have none of it.
+        apart = [after - before for before, after in zip(means, means[RECENT_BLOCKS:], strict=False)]
+        self._step = max(_deviation(apart, 0) / 2**0.5, _LEAST_SPREAD * level)
         if not self._anchor and len(known) >= _ANCHOR_BLOCKS:
             self._anchor = level
 
@@ -111,7 +114,7 @@ class OnlineLevel:
             after = median(recent)
             beyond = [abs(each - after) < abs(each - self.value) for each in reversed(self._blocks)]
             return LevelChange(self.value, after, beyond.index(False) if False in beyond else len(beyond))
-        if self._anchor and abs(self.value - self._anchor) > least:
+        if self._anchor and abs(self.value - self._anchor) > max(effect, _MEAN_SPREADS * self._step):
             return LevelChange(self._anchor, self.value, len(self._blocks) // 2, is_drift=True)
         return None
 
