@@ -33,7 +33,7 @@ def test_sentences_come_first(folder: Path, capsys: pytest.CaptureFixture[str]) 
     code, out, _ = run(capsys, "history", folder)
     assert code == 0
     flat = " ".join(out.replace("\N{NO-BREAK SPACE}", " ").split())
-    assert "From step 400 on rank 1 takes" in flat
+    assert "From step 400 on, rank 1 takes" in flat
     assert flat.index("From step 400") < flat.index("Where the time of the run went") < flat.index("Spikes number")
 
 
@@ -63,7 +63,7 @@ def test_a_look_at_a_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "s save" in out
     assert "waiting for data" in out
     assert "Behind the others in their own work: rank 1 by" in out
-    assert "From step 400 on rank 1" in out
+    assert "From step 400 on, rank 1" in out
     assert "\x1b" not in out
 
 

@@ -170,7 +170,7 @@ def test_numbers_that_are_none_are_refused(step: int) -> None:
 def test_a_change_is_said_with_its_numbers() -> None:
     said = answers(run(Planted("shift", 1200, (1,), "data", 0.1), ranks=3))
     sentence = next(each for each in history_sentences(said) if each.startswith("From"))
-    assert sentence.startswith("From step 1,200 on rank 1 takes")
+    assert sentence.startswith("From step 1,200 on, rank 1 takes")
     assert "waiting for data 4.99\xa0ms → 15.0\xa0ms" in sentence
     assert {each.name for each in sentence.quantities} >= {"step", "who", "size", "part_before", "part_after"}
 

@@ -42,7 +42,7 @@ def block(of: Page, kind: type[Any], place: int = 0) -> Any:
 def test_it_opens_with_what_was_lost_and_since_when(folder: Path) -> None:
     said = composed(folder)
     assert said.sentence.startswith("Of ")
-    assert "From step 600 on rank 1 takes" in said.sentence
+    assert "From step 600 on, rank 1 takes" in said.sentence
     assert "3 ranks" in said.facts
 
 

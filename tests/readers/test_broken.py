@@ -243,9 +243,17 @@ def test_cut_inside_a_character() -> None:
 def test_words_that_are_no_json() -> None:
     trace = read_text(_document(_event(0, args='"a": nan, "b": [-inf, N/A], "c": NaN, "d": 007, "e": 1e5')))
     assert _codes(trace) == "BARE_WORDS"
-    assert trace.reading[0].startswith("3 words stand as values that JSON does not know (007, NaN, nan)")
+    assert trace.reading[0].startswith("5 words stand as values that JSON does not know (-inf, 007, N/A, NaN, nan)")
     args = trace.event(0)["args"]
     assert repr([args[key] for key in "abcde"]) == "[nan, [-inf, 'N/A'], nan, '007', 100000.0]"
+
+
+@pytest.mark.parametrize("word", ["01", "1.2.3", "tru", "+1", "nan", "NaN", "-Infinity", "1.", "null0"])
+def test_words_inside_lists_that_are_no_json(word: str) -> None:
+    text = _document(_event(0, args=f'"a": [0, "nan", {{"\\"b": {word}}}], "c": "[01]", "d": [true, null, -1.5e+3]'))
+    trace = read_text(text)
+    assert [(symptom.code, symptom.number) for symptom in trace.reading] == [("BARE_WORDS", 1)]
+    assert f"({word})" in trace.reading[0]
 
 
 def test_elements_that_are_no_objects() -> None:

@@ -46,7 +46,7 @@ def opened(at: Tab, run: str) -> None:
 
 def test_a_history_alone_opens_with_it(at: Tab) -> None:
     opened(at, "ended")
-    assert "From step 1,200 on rank 1 takes" in at.sentence
+    assert "From step 1,200 on, rank 1 takes" in at.sentence
     assert at.page.locator(".history-age").inner_text() == "The run has ended."
     at.shot("history")
     at.page.emulate_media(color_scheme="dark")

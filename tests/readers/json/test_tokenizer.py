@@ -89,6 +89,7 @@ def _changed(text: str, place: float, gone: int, instead: str) -> str:
     ),
     cuts,
 )
+@example(['{"\\u0061": [0, [], ""]}'], [(0.7, 0, "0")], 1)  # a number that begins with 0, inside a list
 def test_what_is_no_json_is_never_taken_for_it(
     events: list[str], changes: list[tuple[float, int, str]], cut: int | list[int]
 ) -> None:

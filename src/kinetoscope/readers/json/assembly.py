@@ -25,6 +25,7 @@ from kinetoscope.readers.json.document import TraceDocument
 
 _MAX_ROWS = (1 << 31) - 1
 _LONGEST_WORD = 40  # characters of a word that a message shows
+_NESTED_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|([0-9A-Za-z+\-._/]+)', re.DOTALL)  # outside of strings
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -195,7 +196,8 @@ def _unify(rows: Chunk, strings: Strings, tables: Tables) -> list[Note]:
 def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: TraceDocument) -> list[Note]:
     """Values that are neither numbers nor anything else that JSON knows, such as nan, and integers beyond all use."""
     numbers = _holding(rows, strings, tables, NUMBER_TEXT)
-    words = sorted(text for text in strings.labels(np.flatnonzero(numbers).tolist()) if not _NUMBER.fullmatch(text))
+    unknown = {text for text in strings.labels(np.flatnonzero(numbers).tolist()) if not _NUMBER.fullmatch(text)}
+    words = sorted(unknown | _words_inside(rows, strings, tables))
     symptoms = []
     if words:
         named = ", ".join(word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…" for word in words[:5])
@@ -209,6 +211,17 @@ def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: TraceD
         message = f"{number_of(long, 'integer has', 'integers have')} more than 4,300 digits: kept as text."
         symptoms.append(Note("LONG_INTEGERS", message, "note", long))
     return symptoms
+
+
+def _words_inside(rows: Chunk, strings: Strings, tables: Tables) -> set[str]:
+    """Words inside nested JSON that JSON does not know."""
+    marked = np.zeros(len(strings), np.bool_)
+    tk.with_bare_words(tables.string_offsets[: len(strings)], tables.arena, marked)
+    if not marked.any():
+        return set()
+    texts = strings.labels(np.flatnonzero(marked & _holding(rows, strings, tables, RAW)).tolist())
+    words = {word for text in texts for word in _NESTED_WORD.findall(text)} - {"", "true", "false", "null"}
+    return {word for word in words if not _NUMBER.fullmatch(word)}
 
 
 def _holding(rows: Chunk, strings: Strings, tables: Tables, kind: int) -> Bools:

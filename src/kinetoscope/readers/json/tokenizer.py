@@ -292,6 +292,20 @@ def _is_value(text, start, end):  # type: ignore[no-untyped-def]  # noqa: C901 -
 
 
 @compiled
+def _constant(text, start, end):  # type: ignore[no-untyped-def]
+    """Kind of the word at `text[start:end]`: TRUE, FALSE or NULL, or −1; reads up to eight bytes."""
+    length = end - start
+    word = _load64(text, start) & (_ALL_BITS >> np.uint64(64 - 8 * min(length, 8)))
+    if length == 4 and word == np.uint64(0x65757274):  # true
+        return np.int64(TRUE)
+    if length == 5 and word == np.uint64(0x65736C6166):  # false
+        return np.int64(FALSE)
+    if length == 4 and word == np.uint64(0x6C6C756E):  # null
+        return np.int64(NULL)
+    return np.int64(-1)
+
+
+@compiled
 def _hash(text, start, length, key):  # type: ignore[no-untyped-def]
     """Hash of `length` bytes; reads up to eight bytes beyond them."""
     h = _SEED ^ np.uint64(length)
@@ -732,14 +746,8 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                     i += 1
                 if i >= limit:
                     return MORE
-                word = _load64(text, s) & (_ALL_BITS >> np.uint64(64 - 8 * min(i - s, 8)))
-                if i - s == 4 and word == np.uint64(0x65757274):  # true
-                    kind = np.int64(TRUE)
-                elif i - s == 5 and word == np.uint64(0x65736C6166):  # false
-                    kind = np.int64(FALSE)
-                elif i - s == 4 and word == np.uint64(0x6C6C756E):  # null
-                    kind = np.int64(NULL)
-                else:
+                kind = _constant(text, s, i)
+                if kind < 0:
                     if whole and not _is_value(text, s, i):
                         return BROKEN
                     kind = np.int64(NUMBER_TEXT)
@@ -874,6 +882,32 @@ def mark_strings(shape, slots, values, marked):  # type: ignore[no-untyped-def]
         for j in range(slots[where]):
             marked[values[first + slots[where + 1 + j]]] = True
         first += slots[2 * s]
+
+
+@compiled
+def with_bare_words(offsets, arena, marked):  # type: ignore[no-untyped-def]
+    """Strings that, read as nested JSON, have a word that JSON does not know: `marked`, bool [strings], receives them."""
+    for code in range(offsets.size):
+        i = offsets[code]
+        end = i + np.int64(_load64(arena, i - 8))
+        marked[code] = False
+        if i == end or not (arena[i] == _OPEN_LIST or arena[i] == _OPEN_OBJECT):
+            continue
+        inside = False  # a string
+        while i < end and not marked[code]:
+            c = arena[i]
+            i += 1
+            if c == _QUOTE:
+                inside = not inside
+            elif inside:
+                i += c == _BACKSLASH
+            elif _WORD[c]:
+                s = i - 1
+                while i < end and _WORD[arena[i]]:
+                    i += 1
+                # a number ends in a digit; Infinity and NaN, which Python's json takes for numbers, do not
+                known = arena[i - 1] <= 57 and _is_value(arena, s, i)
+                marked[code] = not known and _constant(arena, s, i) < 0
 
 
 @compiled
