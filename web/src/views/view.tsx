@@ -19,7 +19,8 @@ export function View(props: ViewProps) {
     case "sql":
       return <Sql {...props} />;
     case "history":
-      return <HistoryView {...props} />;
+      // A run without a history says so itself.
+      return props.about.views.includes("history") ? <HistoryView {...props} /> : <BlockPage {...props} />;
     case "compare":
       return props.state.base ? <BlockPage {...props} /> : <ChooseBase {...props} />;
     default:
