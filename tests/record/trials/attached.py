@@ -84,8 +84,10 @@ def ranks(program: str, folder: Path, names: Sequence[str]) -> list[dict[str, di
     file.write_text(program)
     script.write_text(_PUT_IN)
     given = json.dumps([list(names), list(names), [], str(file)])
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), given]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    # each rank writes to a file of its own: what two print at a time may end up in one line
+    command += ["--redirects=1", f"--log-dir={folder / 'log'}", str(script), given]
     done = run(command, env=environment(CUDA_VISIBLE_DEVICES=""))
     assert done.returncode == 0, done.stderr[-3000:]
-    # The ranks share the output: what one prints may begin in the line of another.
-    return [json.JSONDecoder().raw_decode(text)[0] for text in done.stdout.split("NOTES ")[1:]]
+    outputs = (file.read_text() for file in sorted((folder / "log").rglob("stdout.log")))
+    return [json.loads(out.partition("NOTES ")[2]) for out in outputs]
