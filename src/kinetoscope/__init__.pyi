@@ -185,6 +185,11 @@ def history_marks(
     *,
     select: Selection = ...,
 ) -> Result: ...
+def history_phases(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
 def history_ranks(
     job: Job | Readable,
     *,

@@ -104,6 +104,15 @@ def test_where_workers_set_the_pace_nothing_else_is_sure() -> None:
     assert {each.code: each.stake.low for each in rank_findings([*others, hidden], step)}["HOST004"] == 40.0
 
 
+def test_where_workers_share_the_cores_nothing_is_sure() -> None:
+    claims = [Finding("It is slow.", Stake(40.0, 90.0), takes=900.0, code=code) for code in ("HOST004", "DATA001")]
+    alone, shared = (StepTime(float(STEP), shares_cores=shares) for shares in (False, True))
+    assert {each.stake.low for each in rank_findings(claims, alone)} == {40.0}
+    said = [*rank_findings(claims, shared)]
+    assert {each.stake.low for each in said} == {0.0}
+    assert all("more than the cores" in str(each.why) for each in said)
+
+
 # --- on traces
 
 

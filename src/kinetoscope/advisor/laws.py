@@ -2,7 +2,8 @@
 
 0 ≤ low ≤ high ≤ what the thing itself takes. A step is never shorter than the device's work that remains. Of a guess
 nothing is sure. All findings together, time that they share counted once, leave at least what remains. Where the
-loader's workers set the pace, nothing is sure but what makes batches come sooner.
+loader's workers set the pace, nothing is sure but what makes batches come sooner; where they share the cores that the
+training computes on, nothing at all.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _OF_BATCHES: Final = frozenset({"DATA001", _WORKERS, "DATA003", "DATA004"})
 
 _PACED: Final = "The loader's workers set the pace (DATA002), so a step may wait for them instead."
 
+_SHARED: Final = "Training and workers are more than the cores, so what one of them saves another may take."
+
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
@@ -36,12 +39,14 @@ class StepTime:
         busy: when a device works in the selected steps, a union; None: they are steps of several ranks.
         count: how many steps `busy` is of.
         least: without `busy`, what a step takes at least: the computation of the rank that computes least.
+        shares_cores: the host computes, and its ranks and the workers of their loaders are more than its cores.
     """
 
     length: float
     busy: Intervals | None = None
     count: int = 0
     least: float = 0.0
+    shares_cores: bool = False
 
     def remaining(self, gone: Sequence[Intervals]) -> float:
         """Device work of an average step that remains without some time (unions), ns."""
@@ -71,17 +76,20 @@ def sets_pace(finding: Finding) -> bool:
     return finding.code == _WORKERS and finding.stake.low > 0
 
 
-def paced(findings: Sequence[Finding]) -> list[Finding]:
+def paced(findings: Sequence[Finding], step: StepTime) -> list[Finding]:
     """Findings of a rank, of which nothing is sure where it surely waits for workers: they are no faster for the rest.
 
-    Each batch takes the workers as long as before, so what a step saves elsewhere it may wait longer for the next one.
+    Each batch takes the workers as long as before, so what a step saves elsewhere it may wait longer for the next one;
+    and a core that becomes free computes for somebody else, where they are too few.
     """
-    if not any(sets_pace(each) for each in findings):
+    paces = any(sets_pace(each) for each in findings)
+    if not paces and not step.shares_cores:
         return list(findings)
+    why = _SHARED if step.shares_cores else _PACED
     return [
         each
-        if each.code in _OF_BATCHES or each.stake.low <= 0
-        else replace(each, stake=Stake(0.0, each.stake.high), why=join((each.why, _PACED)))
+        if each.stake.low <= 0 or (each.code in _OF_BATCHES and not step.shares_cores)
+        else replace(each, stake=Stake(0.0, each.stake.high), why=join((each.why, why)))
         for each in findings
     ]
 

@@ -35,6 +35,7 @@ from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.derived import DerivedCache
+from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.schema import Result
@@ -197,7 +198,11 @@ class RankView(_View):
     @cached_property
     def step_time(self) -> StepTime:
         """The measure of promises: the average step, and when devices work in the selected ones."""
-        return StepTime(self.step, intersection(self.busy, self.time), self.step_count)
+        facts = recording(self.trace)
+        cpu = {} if facts is None or self.has_device else facts.cpu
+        workers, ranks = cpu.get("workers", 0), max(cpu.get("local_ranks", 1), 1)
+        shares = bool(workers and ranks * (1 + workers) > cpu.get("cores", 0) > 0)
+        return StepTime(self.step, intersection(self.busy, self.time), self.step_count, shares_cores=shares)
 
     @cached_property
     def idle(self) -> Intervals:

@@ -160,7 +160,7 @@ def _ranked(findings: Sequence[Finding], step: StepTime, rank: int | None) -> It
     """Each finding as it is alone, and as `rank_findings` has it."""
     counted: list[Finding] = []
     promised = 0.0
-    findings = paced(findings)
+    findings = paced(findings, step)
     alone = [dataclasses.replace(each, stake=lawful(each, step)) for each in findings]
     for finding, given in sorted(
         zip(alone, findings, strict=True),

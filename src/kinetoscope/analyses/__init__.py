@@ -80,6 +80,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "history_changes",
         "history_spikes",
         "history_returns",
+        "history_phases",
         "history_steps",
         "history_ranks",
         "history_marks",

@@ -115,7 +115,7 @@ class _Watch:
         from kinetoscope.reading import read
 
         job = read(self._path)
-        tables = ("lost", "changes", "spikes", "returns")
+        tables = ("lost", "changes", "spikes", "returns", "phases")
         self._said = [*map(str, sentences_of(job.ask({name: asked(f"history_{name}") for name in tables})))][
             :_SENTENCES
         ]

@@ -22,7 +22,7 @@ from kinetoscope.schema import Result, Schema
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.sentences import Sentence, join
 
-ANSWERS: Final = ("lost", "changes", "spikes", "returns", "steps", "ranks", "marks")
+ANSWERS: Final = ("lost", "changes", "spikes", "returns", "phases", "steps", "ranks", "marks")
 """Analyses, without `history_` before their names."""
 
 _WINDOWS: Final = 12
@@ -40,7 +40,7 @@ _KINDS: Final = {
 
 _CHANGES: Final = (
     "number", "kind", "who", "step", "until", "before", "after", "change", "part", "part_before", "part_after",
-    "memory_before", "memory_after", "mark", "certainty",
+    "phase", "phase_before", "phase_after", "memory_before", "memory_after", "mark", "certainty",
 )  # fmt: skip
 _SPIKES: Final = (
     "number",
@@ -55,6 +55,9 @@ _SPIKES: Final = (
     "share",
     "certainty",
 )
+_PHASES: Final = (
+    "phase", "names", "who", "count", "mean", "share", "longest", "longest_step", "early", "late", "growth",
+)  # fmt: skip
 _RETURNS: Final = ("rank", "episodes", "steps", "share", "period", "part", "excess", "certainty")
 
 
@@ -82,8 +85,8 @@ def composed(said: Mapping[str, Result], stretch: tuple[int, int] | None, window
 
 
 def sentences_of(said: Mapping[str, Result]) -> list[Sentence]:
-    """All that is to be said, from the answers of `history_changes`, spikes, returns and lost."""
-    return history_sentences(History(said["changes"], said["spikes"], said["returns"], said["lost"]))
+    """All that is to be said, from the answers of `history_changes`, spikes, returns, lost and phases."""
+    return history_sentences(History(said["changes"], said["spikes"], said["returns"], said["lost"], said["phases"]))
 
 
 def _first(sentences: list[Sentence], lost: Sentence) -> tuple[Sentence, list[Sentence]]:
@@ -116,6 +119,7 @@ def _blocks(
         ("changes", "Changes", _CHANGES),
         ("spikes", "Spikes", _SPIKES),
         ("returns", "Ranks that are slow again and again", _RETURNS),
+        ("phases", "Phases", _PHASES),
     ):
         if said[name].frame.height:
             result = said[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -18,6 +19,9 @@ _SAFE: Final = {ord('"'): "'", ord("\\"): "/"} | dict.fromkeys([*range(32), 127]
 always: Final[set[str]] = set()
 """Names that are spans even where nothing records: they are the steps of a recording."""
 
+ended: Callable[[str, int, int], object] | None = None
+"""Is called with the name, the start and the end of each span, by `perf_counter_ns`, where a history is kept."""
+
 
 def _enabled() -> bool:
     """Some profiler of torch runs in this process, or the allocator's history, and this is not being compiled.
@@ -25,13 +29,18 @@ def _enabled() -> bool:
     torch.compile would otherwise compile once more when a profiler starts, or refuse.
     """
     torch: Any = sys.modules.get("torch")
-    if torch is None or torch.compiler.is_compiling():
+    if torch is None or _compiles():
         return False
     return memory_snapshots.history.recording or bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", True))
 
 
+def _compiles() -> bool:
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
+
+
 class range:  # noqa: A001, N801 - what users type is kinetoscope.range
-    """A span of the trace that carries a name.
+    """A span of the trace that carries a name; where a history is kept and it takes 100 ms or more, a phase of the run.
 
     What torch cannot write into a trace (quotes, control characters, letters beyond ASCII) is replaced in the name.
     Inside of what torch.compile compiles, it does nothing.
@@ -43,13 +52,16 @@ class range:  # noqa: A001, N801 - what users type is kinetoscope.range
         ... def augment(image): ...
     """
 
-    __slots__ = ("_name", "_span")
+    __slots__ = ("_began", "_name", "_span")
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._began = 0
         self._span: Any = None
 
     def __enter__(self) -> range:
+        if ended is not None and not _compiles():
+            self._began = perf_counter_ns()
         if self._name in always or _enabled():
             self._open()
         return self
@@ -71,6 +83,9 @@ class range:  # noqa: A001, N801 - what users type is kinetoscope.range
         span, self._span = self._span, None
         if span is not None:
             span.__exit__(kind, error, traceback)
+        if self._began and ended is not None:
+            ended(str(self._name), self._began, perf_counter_ns())
+            self._began = 0
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, in a span of its own at each call."""
@@ -78,7 +93,7 @@ class range:  # noqa: A001, N801 - what users type is kinetoscope.range
 
         @functools.wraps(function)
         def spanned(*args: P.args, **kwargs: P.kwargs) -> R:
-            if name not in always and not _enabled():
+            if name not in always and ended is None and not _enabled():
                 return function(*args, **kwargs)
             with range(name):
                 return function(*args, **kwargs)

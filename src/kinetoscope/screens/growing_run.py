@@ -14,6 +14,7 @@ import polars as pl
 from kinetoscope.model.history.bands import STRIDE, Bands, size_for
 from kinetoscope.model.history.growing import GrowingRun
 from kinetoscope.model.history.over_ranks import HOST_PARTS
+from kinetoscope.model.history.tables import PART_WORDS
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages.blocks import Part
 from kinetoscope.screens.terminal import parts_lines
@@ -37,12 +38,6 @@ _ROOM: Final = 1.6
 _GLYPHS: Final = {"save": "s", "evaluation": "e", "compile": "c", "collection": "g", "window": "w", "restart": "R"}
 _WORDS: Final = {"collection": "garbage collection", "compile": "compilation"}
 _KINDS: Final = {"save": "memory", "evaluation": "runtime", "compile": "communication", "window": "computation"}
-_PARTS: Final = {
-    "data": ("waiting for data", "data_loading"),
-    "forward": ("forward pass", "computation"),
-    "backward": ("backward pass", "runtime"),
-    "optimizer": ("optimizer", "memory"),
-}
 
 
 @dataclass(frozen=True)
@@ -200,7 +195,7 @@ def _parts(recent: pl.DataFrame, width: int) -> Iterator[Line]:
     """The parts of the last steps, of a rank on average."""
     whole = float((recent["end"] - recent["start"]).mean() or 0)  # type: ignore[arg-type]
     means = {name: float(recent[name].mean() or 0) for name in HOST_PARTS}  # type: ignore[arg-type]
-    parts = [Part(_PARTS[name][1], _PARTS[name][0], means[name]) for name in HOST_PARTS if means[name]]
+    parts = [Part(name, PART_WORDS[name], means[name]) for name in HOST_PARTS if means[name]]
     if parts:
         rest = Part("idle", "rest of the step", max(whole - sum(means.values()), 0))
         yield plain(f"The last {grouped(LAST_STEPS)} steps, of a rank on average", "bold")

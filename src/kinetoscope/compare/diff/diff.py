@@ -29,8 +29,12 @@ Status = Literal[
 ]
 
 ROWS = Schema(
-    Column("category", pl.String, "Category of `step_breakdown` that the time belongs to."),
-    Column("kind", pl.String, "operator, annotation, runtime, python, kernel, memcpy, memset; nothing: none recorded."),
+    Column("category", pl.String, "Category of `step_breakdown`; of whole runs a part of a step."),
+    Column(
+        "kind",
+        pl.String,
+        "operator, annotation, runtime, python, kernel, memcpy, memset, part; nothing: none recorded.",
+    ),
     Column("name", pl.String, "Name of the call, kernel or copy, as it is now; of a gone one as it was."),
     Column("status", pl.String, "What changed: new, gone, more, fewer, slower or faster calls; more or less time."),
     Column("base", pl.Int64, "Time that it owns in a mean step of the first run.", "ns"),
@@ -192,7 +196,12 @@ def _rounded(totals: Sequence[int], count: int) -> list[int]:
 
 
 def _require_steps(*runs: RunProfile) -> None:
-    """Make sure that each run has a step to compare."""
+    """Make sure that each run has a step to compare, and both of the same kind."""
+    for whole, other in (runs, runs[::-1]):
+        if whole.is_whole and not other.is_whole:
+            raise InputError(
+                f"{whole.path} is the history of a run, {other.path} has traces: compare the folders `history` of both"
+            )
     for each in runs:
         if not each.count or not each.time:
             raise InputError(f"{each.path} has no step to compare; record with schedule and step() of torch.profiler")

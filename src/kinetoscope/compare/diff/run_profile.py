@@ -16,9 +16,12 @@ from kinetoscope.compare.diff.mean_times import OF_RANK as TIMES_OF_RANK
 from kinetoscope.compare.diff.mean_times import times_of_rank
 from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.diff.time_ownership import RESULT, owners_of_rank
+from kinetoscope.compare.diff.waterfall import LABELS
+from kinetoscope.compare.statistics.whole_series import is_of_history, whole_series
 from kinetoscope.model.analysis import Question
 from kinetoscope.model.execution.frames import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
+from kinetoscope.model.history.rank_series import PARTS
 from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import listed
@@ -71,6 +74,7 @@ class RunProfile:
         limits: device time and limits of operators; see `hardware.OF_RANK`.
         times: calls and time by name; see `mean_times.OF_RANK`.
         program: what tells its program from others.
+        is_whole: it is a history: the owners are the parts of its steps, and a step is a block of steps.
     """
 
     path: str
@@ -82,6 +86,7 @@ class RunProfile:
     limits: pl.DataFrame = field(default_factory=OF_RANK.empty)
     times: pl.DataFrame = field(default_factory=TIMES_OF_RANK.empty)
     program: Program | None = None
+    is_whole: bool = False
 
     @cached_property
     def time(self) -> int:
@@ -135,7 +140,12 @@ class RunProfile:
 
 
 def run_profile(job: Job, select: Selection) -> RunProfile:
-    """The owners of a run: of all ranks and cycles of the profiler together."""
+    """The owners of a run: of all ranks and cycles of the profiler together; of a history the parts of its steps.
+
+    Raises: as `whole_series`.
+    """
+    if is_of_history(job):
+        return _of_history(job, select)
     steady = default_to_steady(select)
     answers = job.ask(
         {
@@ -170,6 +180,23 @@ def run_profile(job: Job, select: Selection) -> RunProfile:
     limits, times = answers["limits"].frame, answers["times"].frame
     joined = tuple(_joined_shapes(owners, count))
     return RunProfile(job.path, ranks, count, ranks_of, joined, answer.notes, limits, times, program(job))
+
+
+def _of_history(job: Job, select: Selection) -> RunProfile:
+    """The parts of the steps of a whole run as its owners, with a block of steps as a step."""
+    series = whole_series(job, select)
+    frame = series.frame
+    steps, ranks_of = frame["steps"].to_numpy(), np.bincount(frame["place"].to_numpy())
+    owners = []
+    for place, part in enumerate(PARTS):
+        time = frame[part].fill_null(0).to_numpy()
+        by_block = np.bincount(frame["place"].to_numpy(), weights=time).round().astype(np.int64)
+        key = OwnerKey("data_loading" if part == "data" else part, "part", LABELS[part], "", None)
+        whole = round(float((time * steps).sum()))
+        if whole:
+            owners.append(Owner(key, int(steps.sum()), whole, place, dict(enumerate(by_block.tolist()))))
+    ranks = tuple(frame["rank"].unique().sort().to_list())
+    return RunProfile(job.path, ranks, int(steps.sum()), ranks_of, tuple(owners), series.notes, is_whole=True)
 
 
 def _joined_shapes(owners: Sequence[Owner], count: int) -> Iterator[Owner]:

@@ -7,11 +7,13 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.analyses.step_breakdown import CATEGORIES
+from kinetoscope.model.history.rank_series import PARTS as PARTS_OF_STEP
+from kinetoscope.model.history.tables import PART_WORDS
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.schema import Column, Schema
 
 WATERFALL = Schema(
-    Column("category", pl.String, "Category of `step_breakdown`."),
+    Column("category", pl.String, "Category of `step_breakdown`; of whole runs a part of a step."),
     Column("part", pl.String, "What changed in it, by name; null in the row of the category itself."),
     Column("base", pl.Int64, "Time in a mean step of the first run.", "ns"),
     Column("new", pl.Int64, "Time in a mean step of the second run.", "ns"),
@@ -34,8 +36,9 @@ LABELS: Final = {
     "data_loading": "data loading",
     "host": "host operators",
     "other": "Python and waiting",
+    **{part: PART_WORDS[part] for part in PARTS_OF_STEP},
 }
-"""Words for the categories."""
+"""Words for the categories; for the parts of a step, which take their place where whole runs are compared."""
 
 PARTS: Final = 4
 """Parts of a category that have a row of their own in the waterfall."""
@@ -50,7 +53,7 @@ def waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:
     bars: list[tuple[object, ...]] = []
     at = step
     sums = rows.group_by("category").agg(pl.col("base", "new", "change").sum(), owners=pl.len())
-    place = {name: place for place, name in enumerate(CATEGORIES)}
+    place = {name: place for place, name in enumerate((*CATEGORIES, *PARTS_OF_STEP))}
     categories = sorted(sums.rows(), key=lambda row: (-abs(row[3]), place[row[0]]))
     for category, before, after, change, owners in categories:
         if not before and not after:

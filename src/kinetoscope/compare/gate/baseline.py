@@ -128,7 +128,8 @@ def _matters(name: str, run: Numbers) -> bool:
 
 def _series(series: MetricSeries) -> dict[str, Any]:
     values = [int(value) if value == int(value) else round(value, 3) for value in series.values]
-    return {"where": series.where, "values": values} if series.where else {"values": values}
+    where = {"where": series.where} if series.where else {}
+    return {**where, **({"steps": series.steps} if series.steps else {}), "values": values}
 
 
 def _text(value: Any) -> str:
@@ -155,12 +156,14 @@ def _known(metrics: Mapping[str, Any], name: str) -> Iterator[tuple[str, MetricS
         if metric not in METRICS and not metric.startswith(PREFIXES):
             continue
         facts = _mapping(metric_facts, name, f"metric {_short(metric)}")
-        values, where = facts.get("values"), facts.get("where", "")
+        values, where, steps = facts.get("values"), facts.get("where", ""), facts.get("steps", 0)
         if not isinstance(values, list) or len(values) > _MAX_VALUES or not all(map(_is_measure, values)):
             raise _damaged(name, f"metric {_short(metric)} has values that are no list of numbers from 0")
         if not isinstance(where, str):
             raise _damaged(name, f"metric {_short(metric)} was measured at {_short(where)}")
-        yield metric, MetricSeries(tuple(map(float, values)), where)
+        if not isinstance(steps, int) or isinstance(steps, bool) or not 0 <= steps < 1 << 53:
+            raise _damaged(name, f"metric {_short(metric)} is of {_short(steps)} steps")
+        yield metric, MetricSeries(tuple(map(float, values)), where, steps)
 
 
 def _environment_of(stated: Any, name: str) -> Environment:

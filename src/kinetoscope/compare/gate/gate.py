@@ -29,6 +29,7 @@ from kinetoscope.compare.statistics.numbers import (
     numbers,
 )
 from kinetoscope.errors import InputError, UsageError, nearest
+from kinetoscope.model.history.of_trace import FILES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
@@ -213,6 +214,9 @@ def _values(metric: str, base: Sequence[Numbers], new: Sequence[Numbers]) -> tup
     for run in runs:
         if metric not in run.series:
             raise InputError(f"{run.path} has no {metric}: {_missing(metric)}")
+    if len({run.series[metric].where for run in runs}) > 1 and metric != MEMORY_PEAK:
+        whole = ", ".join(run.path for run in runs if run.series[metric].where == FILES)
+        raise InputError(f"{whole}: {metric} is of the whole run there, of a trace elsewhere; compare like with like")
     return [run.series[metric].values for run in base], [run.series[metric].values for run in new]
 
 

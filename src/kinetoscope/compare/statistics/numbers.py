@@ -18,12 +18,15 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int64s, scattered
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.compare.statistics.whole_series import is_of_history, whole_series
 from kinetoscope.model.analysis import Question
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.execution.calls import call_names, calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_step
+from kinetoscope.model.history.of_trace import FILES
+from kinetoscope.model.history.rank_series import PARTS
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.memory.allocator import HOST, Instants, instants_in, memory_instants
 from kinetoscope.model.operators.costs import device_costs, groups_of, host_costs, launched
@@ -69,12 +72,15 @@ class MetricSeries:
     """The values of a metric, one a step.
 
     Attributes:
-        values: of each step, in order; one value for the run if it is no matter of steps.
-        where: device or host, for operators.
+        values: of each step, in order; of a history of each block of steps; one value for the run if it is no matter of
+            steps.
+        where: device or host, for operators; history, for what is measured in one.
+        steps: how many steps there are, where a value is of several.
     """
 
     values: tuple[float, ...]
     where: str = ""
+    steps: int = 0
 
     @property
     def mean(self) -> float:
@@ -118,7 +124,8 @@ class Numbers:
     @property
     def steps(self) -> int:
         """How many steps were measured."""
-        return len(self.series[STEP_TIME].values) if STEP_TIME in self.series else 0
+        series = self.series.get(STEP_TIME, MetricSeries(()))
+        return series.steps or len(series.values)
 
     def has(self, prefix: str) -> bool:
         """Is there any metric whose name begins so?"""
@@ -132,12 +139,29 @@ def numbers(job: Job | Readable, *, select: Selection = ALL) -> Numbers:
         InputError: no rank can be read.
     """
     job, select = part_of(job, select)
+    if is_of_history(job):
+        return _of_history(job, select)
     answer = job.answer(Question(_of_trace, RESULT, default_to_steady(select), combine=_together, finish=_sorted))
     frame = answer.frame
     facts = frame.filter(pl.col("metric") == _ENVIRONMENT)
     environment = _environment(facts, len(job.ranks))
     series = dict(_series(frame.filter(pl.col("metric") != _ENVIRONMENT)))
     return Numbers(job.path, environment, series, answer.notes)
+
+
+def _of_history(job: Job, select: Selection) -> Numbers:
+    """The numbers of a whole run: a value for each block of its steps, mean over ranks."""
+    series = whole_series(job, select)
+    of_ranks = series.frame.with_columns(time=pl.sum_horizontal(PARTS))
+    blocks = of_ranks.group_by("place").agg(pl.col("time").mean(), pl.col("samples").sum()).sort("place")
+    steps = int(series.frame.group_by("place").agg(pl.col("steps").max())["steps"].sum())
+    values = {STEP_TIME: MetricSeries(tuple(blocks["time"].to_list()), FILES, steps)}
+    rates = blocks.filter((pl.col("samples") > 0) & (pl.col("time") > 0)).select(
+        pl.col("samples") * 1e9 / pl.col("time")
+    )
+    if rates.height:
+        values[THROUGHPUT] = MetricSeries(tuple(rates["samples"].to_list()), FILES, steps)
+    return Numbers(job.path, Environment(ranks=len(job.ranks)), values if blocks.height else {}, series.notes)
 
 
 # --- all ranks

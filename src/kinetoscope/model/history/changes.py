@@ -12,6 +12,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.history.causes import Cause, mark_near
 from kinetoscope.model.history.creep import creeps_of
+from kinetoscope.model.history.phases import phase_of_shift
 from kinetoscope.model.history.rank_series import MEASURED
 from kinetoscope.model.history.run_series import RunSeries
 from kinetoscope.model.history.shifts import Shift, step_interval
@@ -66,6 +67,9 @@ def _row(run: RunSeries, each: tuple[Shift, Cause], shifts: Iterable[Shift]) -> 
         "part": cause.part,
         "part_before": _known(cause.before),
         "part_after": _known(cause.after),
+        **dict(
+            zip(("phase", "phase_before", "phase_after"), phase_of_shift(run, shift, cause.rows) or (), strict=False)
+        ),
         **{part: _known(float(size)) for part, size in zip(MEASURED, cause.changes, strict=True)},
         "mark": mark,
         "certainty": _certainty(run, shift, cause, high - low),

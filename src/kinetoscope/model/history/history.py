@@ -10,11 +10,12 @@ import polars as pl
 from kinetoscope.model.history.causes import cause_of
 from kinetoscope.model.history.changes import changes_of
 from kinetoscope.model.history.lost_time import lost_time
+from kinetoscope.model.history.phases import phases_of
 from kinetoscope.model.history.returns import returns_of, returns_table
 from kinetoscope.model.history.run_series import RunSeries, run_series
 from kinetoscope.model.history.shifts import SHORTEST_STEPS, shifts_of
 from kinetoscope.model.history.spikes import spike_events, spikes_of
-from kinetoscope.model.history.tables import CHANGES, LOST, RETURNS, SPIKES
+from kinetoscope.model.history.tables import CHANGES, LOST, PHASES, RETURNS, SPIKES
 from kinetoscope.notes import Note
 from kinetoscope.schema import Result
 
@@ -28,6 +29,7 @@ class History:
         spikes: single steps that take long, see SPIKES.
         returns: ranks that are slowest again and again, see RETURNS.
         lost: where its time went, see LOST.
+        phases: what it alternates between, see PHASES.
         run: the series that they are made of; None where there is no step.
     """
 
@@ -35,6 +37,7 @@ class History:
     spikes: Result
     returns: Result
     lost: Result
+    phases: Result
     run: RunSeries | None = None
 
 
@@ -55,10 +58,10 @@ def history_of(run: RunSeries | None) -> History:
     """The same of a run whose series is made; None: it has no step."""
     if run is None:
         none = (Note("EMPTY_SERIES", "The series has no step."),)
-        changes, spikes, returns, lost = (
-            Result(schema.empty(), schema, none) for schema in (CHANGES, SPIKES, RETURNS, LOST)
+        changes, spikes, returns, lost, phases = (
+            Result(schema.empty(), schema, none) for schema in (CHANGES, SPIKES, RETURNS, LOST, PHASES)
         )
-        return History(changes, spikes, returns, lost)
+        return History(changes, spikes, returns, lost, phases)
     shifts, events = shifts_of(run), spike_events(run)
     causes = [cause_of(run, shift) for shift in shifts]
     slowest = returns_of(run, shifts, causes)
@@ -71,5 +74,6 @@ def history_of(run: RunSeries | None) -> History:
         Result(spikes_of(run, events), SPIKES),
         Result(returns_table(run, slowest), RETURNS, notes),
         Result(lost_time(run, shifts, causes, slowest, events), LOST),
+        Result(phases_of(run), PHASES),
         run,
     )

@@ -60,7 +60,7 @@ class RunAnswers:
 
     Attributes:
         changes, spikes, returns, lost: see `history.History`, the frames of these.
-        steps: of STEPS_OF_RUN; ranks: of RANKS_OF_RUN; marks: of MARKS.
+        phases: of PHASES; steps: of STEPS_OF_RUN; ranks: of RANKS_OF_RUN; marks: of MARKS.
         notes: of all of them.
         more: those of changes alone.
     """
@@ -69,6 +69,7 @@ class RunAnswers:
     spikes: pl.DataFrame
     returns: pl.DataFrame
     lost: pl.DataFrame
+    phases: pl.DataFrame
     steps: pl.DataFrame
     ranks: pl.DataFrame
     marks: pl.DataFrame
@@ -106,6 +107,7 @@ def answers_of(trace: Trace) -> RunAnswers | None:
         spikes=said.spikes.frame,
         returns=said.returns.frame,
         lost=said.lost.frame,
+        phases=said.phases.frame,
         steps=STEPS_OF_RUN.empty() if buckets is None else _steps(buckets),
         ranks=RANKS_OF_RUN.empty() if buckets is None else _ranks(buckets),
         marks=marks,

@@ -74,6 +74,7 @@ class RankSeries:
         clean: float64 [blocks], sum of their time without what spikes and marks explain.
         parts: float32 [MEASURED, blocks], mean; NaN where unknown.
         memory: float32 [MEMORY, blocks], least; NaN where unknown.
+        samples: float32 [blocks], mean; NaN where unknown.
         spikes: of its steps.
         explained: time above the level around a step, by the mark that explains it, ns.
         restart: from the end of an attempt to the start of the next, ns.
@@ -90,6 +91,7 @@ class RankSeries:
     clean: Floats
     parts: Float32s
     memory: Float32s
+    samples: Float32s
     spikes: Spikes
     explained: Mapping[str, float]
     restart: int
@@ -144,6 +146,7 @@ def rank_series(frame: pl.DataFrame, marks: pl.DataFrame, block: int) -> RankSer
         clean=blocks.total(rest),
         parts=np.stack([blocks.mean(each) for each in parts]).astype(np.float32),
         memory=np.stack([blocks.least(_known(frame[name], rows)) for name in MEMORY]).astype(np.float32),
+        samples=blocks.mean(_known(frame["samples"], rows)).astype(np.float32),
         spikes=spikes,
         explained=dict(zip(EXPLAINING, explained.sum(axis=0).tolist(), strict=True)),
         restart=restart,

@@ -8,6 +8,20 @@ import polars as pl
 
 from kinetoscope.schema import Column, Schema
 
+PART_WORDS: Final = {
+    "data": "waiting for data",
+    "gap": "between the steps",
+    "forward": "forward pass",
+    "backward": "backward pass",
+    "optimizer": "optimizer",
+    "rest": "rest of the step",
+    "device": "work of the device",
+    "memory_used": "memory in use",
+    "memory_reserved": "reserved memory",
+    "resident": "resident memory of the process",
+}
+"""Words for the parts of a step, and for kinds of memory."""
+
 _WHO: Final = (
     Column("rank", pl.Int64, "The rank that it is on; null where it is on several."),
     Column("ranks", pl.Int64, "How many ranks it is on."),
@@ -30,6 +44,9 @@ CHANGES: Final = Schema(
     Column("part", pl.String, "The part that makes up half of it and more, or the memory; null where none does."),
     Column("part_before", pl.Float64, "The part's time in a step before.", "ns"),
     Column("part_after", pl.Float64, "The part's time in a step after.", "ns"),
+    Column("phase", pl.String, "The phase, see PHASES, that makes up half of it and more; null where none does."),
+    Column("phase_before", pl.Float64, "The phase's time in a step before.", "ns"),
+    Column("phase_after", pl.Float64, "The phase's time in a step after.", "ns"),
     Column("data", pl.Float64, "By how much the time in the data loader changed; null where unknown.", "ns"),
     Column("gap", pl.Float64, "By how much the time between steps changed.", "ns"),
     Column("forward", pl.Float64, "By how much the forward pass changed; null where unknown.", "ns"),
@@ -78,6 +95,24 @@ RETURNS: Final = Schema(
     Column("certainty", pl.String, "likely, or guess where there are few episodes."),
 )
 """Ranks that were the slowest again and again."""
+
+PHASES: Final = Schema(
+    Column("number", pl.Int64, "Number of the phase, the one that takes most time first, from 1."),
+    Column("phase", pl.String, "What it is for, where the name is known: generation, reward, update …; else its name."),
+    Column("names", pl.String, "Names that the run has for it."),
+    *_WHO,
+    Column("count", pl.Float64, "How often a rank had it, on average over those that had it."),
+    Column("mean", pl.Float64, "Its time, on average.", "ns"),
+    Column("time", pl.Float64, "Sum of its times on a rank, on average over those that had it.", "ns"),
+    Column("share", pl.Float64, "Time / time of the run; phases may lie in each other.", "fraction"),
+    Column("longest", pl.Int64, "The longest time.", "ns"),
+    Column("longest_step", pl.Int64, "Number of the step in which, or before which, that began."),
+    Column("longest_rank", pl.Int64, "The rank that had it."),
+    Column("early", pl.Float64, "Typical time in the first quarter of its times; null where there are few.", "ns"),
+    Column("late", pl.Float64, "Typical time in the last quarter.", "ns"),
+    Column("growth", pl.Float64, "(late - early) / early.", "fraction"),
+)
+"""Phases of the run, by marks that have a name."""
 
 LOST: Final = Schema(
     Column("number", pl.Int64, "Number of the row, from 1."),

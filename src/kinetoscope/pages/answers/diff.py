@@ -11,6 +11,7 @@ import polars as pl
 
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.diff.waterfall import LABELS
+from kinetoscope.model.history.rank_series import PARTS
 from kinetoscope.pages.answers.promises import promise_lines
 from kinetoscope.pages.blocks import Block, NoteBlock, Page
 from kinetoscope.pages.grid import GridBlock, GridRow
@@ -98,7 +99,7 @@ def _changes(difference: Diff, unit: Scale) -> Iterator[GridRow]:
         yield _change(LABELS[category].capitalize(), row["from_time"], row["to_time"], kind, unit)
         parts = frame.filter((pl.col("category") == category) & pl.col("part").is_not_null()).to_dicts()
         shown = list(takewhile(lambda each: abs(each["change"]) >= least, parts))
-        if category == "data_loading" and len(parts) == 1:  # the loader says no more than the category
+        if len(parts) == 1 and (category == "data_loading" or category in PARTS):  # it says no more
             shown = []
         for part in shown:
             name = brief(part["part"], _LABEL_CELLS)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.model.history.history import History
+from kinetoscope.model.history.tables import PART_WORDS
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown, significant
 from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, computed, greatest, join, say, total
@@ -21,20 +22,13 @@ NOTABLE_SPIKES: Final = 0.001
 NOTABLE_OTHER_SPIKES: Final = 0.01
 """Share of the run from which on other spikes are said; each machine has some."""
 
-_HOUR: Final = 3_600_000_000_000
+MOST_PHASES: Final = 4
+"""Phases that a sentence names."""
 
-_PART_WORDS: Final = {
-    "data": "waiting for data",
-    "gap": "between the steps",
-    "forward": "forward pass",
-    "backward": "backward pass",
-    "optimizer": "optimizer",
-    "rest": "rest of the step",
-    "device": "work of the device",
-    "memory_used": "memory in use",
-    "memory_reserved": "reserved memory",
-    "resident": "resident memory of the process",
-}
+NOTABLE_GROWTH: Final = 0.1
+"""Change of a phase's typical time, from the first quarter to the last, from which on it is said."""
+
+_HOUR: Final = 3_600_000_000_000
 
 CAUSE_WORDS: Final = {
     "best": "steps at their best",
@@ -75,6 +69,8 @@ def history_sentences(history: History) -> list[Sentence]:
         *(change_sentence(history.changes, row) for row in history.changes),
         *(spike_sentence(history.spikes, row) for row in spikes),
         *(return_sentence(history.returns, row) for row in history.returns),
+        phases_sentence(history.phases),
+        *(growth_sentence(history.phases, row) for row in history.phases if abs(row["growth"] or 0) >= NOTABLE_GROWTH),
     ]
     return [each for each in said if each]
 
@@ -95,7 +91,7 @@ def change_sentence(result: Result, row: Row) -> Sentence:
 def spike_sentence(result: Result, row: Row) -> Sentence:
     """A group of spikes: `Every 266 steps a step takes 1.40 s more: garbage collection, 0.6% of the run`."""
     why = (
-        _words(result, row, "cause", CAUSE_WORDS) or _words(result, row, "part", _PART_WORDS) or say("no mark says why")
+        _words(result, row, "cause", CAUSE_WORDS) or _words(result, row, "part", PART_WORDS) or say("no mark says why")
     )
     facts: dict[str, Quantity | str] = {"why": why, **{name: _of(result, row, name) for name in ("excess", "share")}}
     where = say(" on {who}", who=_who(result, row)) if row["who"] != "all" and row["ranks"] else EMPTY
@@ -119,10 +115,28 @@ def return_sentence(result: Result, row: Row) -> Sentence:
     which = {"rank": row["rank"]}
     said = say(
         "Rank {rank} is the slowest again and again: {episodes} times, in {share} of the steps, by {excess}: {part}.",
-        part=_PART_WORDS[row["part"]],
+        part=PART_WORDS[row["part"]],
         **{name: cell(result, name, **which) for name in ("rank", "episodes", "share", "excess")},
     )
     return join([said, _CERTAINTY[row["certainty"]]])
+
+
+def phases_sentence(result: Result) -> Sentence:
+    """`Phases of the run: generation 58%, update 22%`; nothing of a run without any."""
+    some = (say("{phase} {share}", phase=_of(result, row, "phase"), share=_of(result, row, "share")) for row in result)
+    named = join(list(some)[:MOST_PHASES], ", ")
+    return say("Phases of the run: {named}.", named=named) if named else EMPTY
+
+
+def growth_sentence(result: Result, row: Row) -> Sentence:
+    """`The phase generation takes 31% longer in the last quarter than in the first: 20.0 s → 26.2 s`."""
+    growth = _of(result, row, "growth")
+    return say(
+        "The phase {phase} takes {size} {more} in the last quarter of its times than in the first: {early} → {late}.",
+        size=growth.words(shown(abs(growth.number), "fraction")),
+        more="longer" if growth.number > 0 else "less",
+        **{name: _of(result, row, name) for name in ("phase", "early", "late")},
+    )
 
 
 def lost_sentence(result: Result) -> Sentence:
@@ -142,7 +156,7 @@ def _loss(result: Result, row: Row) -> Sentence:
     share = _of(result, row, "share")
     if row["change"] is not None and row["cause"] == "change":
         return say("{share} by change {number}", share=share, number=_of(result, row, "change"))
-    part = say(" ({part})", part=_words(result, row, "part", _PART_WORDS)) if row["part"] else EMPTY
+    part = say(" ({part})", part=_words(result, row, "part", PART_WORDS)) if row["part"] else EMPTY
     return say("{share} {cause}{part}", share=share, cause=_words(result, row, "cause", CAUSE_WORDS), part=part)
 
 
@@ -169,15 +183,18 @@ def _change(result: Result, row: Row) -> Sentence:
 def _creep(result: Result, row: Row) -> Sentence:
     facts = {name: _of(result, row, name) for name in ("memory_before", "memory_after")}
     where = say(" of {who}", who=_who(result, row)) if row["who"] != "all" and row["rank"] is not None else EMPTY
-    name = _words(result, row, "part", _PART_WORDS).capitalized()
+    name = _words(result, row, "part", PART_WORDS).capitalized()
     return say("{name}{where} grows steadily: {memory_before} → {memory_after}.", name=name, where=where, **facts)
 
 
 def _part(result: Result, row: Row) -> Sentence:
+    if row["phase"]:
+        facts = {name: _of(result, row, name) for name in ("phase", "phase_before", "phase_after")}
+        return say(": {phase} {phase_before} → {phase_after} a step", **facts)
     if row["part"] is None:
         return say("; no part of the step makes up half of it")
     facts = {name: _of(result, row, name) for name in ("part_before", "part_after")}
-    return say(": {part} {part_before} → {part_after}", part=_words(result, row, "part", _PART_WORDS), **facts)
+    return say(": {part} {part_before} → {part_after}", part=_words(result, row, "part", PART_WORDS), **facts)
 
 
 def _mark(result: Result, row: Row) -> Sentence:

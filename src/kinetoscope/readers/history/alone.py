@@ -5,7 +5,7 @@ All that is asked of a history is asked of all its files together (`series`), so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -31,8 +31,10 @@ def is_history(head: bytes) -> bool:
     return head.startswith(layout.MAGIC)
 
 
-def series(trace: Trace) -> Iterator[HistoryTables]:
-    """The rows of the history that belongs to a trace, rank by rank.
+def series(
+    trace: Trace, ranks: Collection[int] | None = None, steps: tuple[int, int] | None = None
+) -> Iterator[HistoryTables]:
+    """The rows of the history that belongs to a trace, rank by rank; see `by_rank`.
 
     Raises:
         InputError: the history lies in a store.
@@ -43,7 +45,7 @@ def series(trace: Trace) -> Iterator[HistoryTables]:
     files = trace.source.files(NAME)
     if far := [each for each in files if is_url(each)]:
         raise InputError(f"{far[0]}: a history is read from a folder of this machine; copy the run here")
-    yield from by_rank(files) if files else ()
+    yield from by_rank(files, ranks=ranks, steps=steps) if files else ()
 
 
 def head_at(source: Source, url: str) -> HistoryFile | None:

@@ -886,7 +886,7 @@ def mark_strings(shape, slots, values, marked):  # type: ignore[no-untyped-def]
 
 @compiled
 def with_bare_words(offsets, arena, marked):  # type: ignore[no-untyped-def]
-    """Strings that, read as nested JSON, have a word that JSON does not know: `marked`, bool [strings], receives them."""
+    """Strings that, read as nested JSON, have a word that JSON does not know: `marked`, bool [strings], gets them."""
     for code in range(offsets.size):
         i = offsets[code]
         end = i + np.int64(_load64(arena, i - 8))

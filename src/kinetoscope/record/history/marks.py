@@ -1,4 +1,4 @@
-"""Marks of what explains steps, from whatever thread: collections of garbage, saves, compilations, evaluations.
+"""Marks of what explains steps, from whatever thread: collections of garbage, saves, compilations, phases and such.
 
 Whoever sees something adds it here; the history of the process takes it from here, once there is one. Garbage that is
 collected in less than a millisecond, some times a second, is no mark.
@@ -18,6 +18,7 @@ from typing import Any, Final
 from kinetoscope.record.always_on.hooks import when_compiler_is_loaded
 from kinetoscope.record.always_on.when_imported import when_imported
 from kinetoscope.record.history.layout import Mark
+from kinetoscope.record.history.phases import Phases
 
 _LEAST_COLLECTION_NS: Final = 1_000_000
 _QUEUE_LENGTH: Final = 10_000
@@ -66,6 +67,7 @@ class ProcessMarks:
         self._is_attached = True
         when_imported({module: functools.partial(self._wrap, names) for module, names in _SAVERS.items()})
         when_compiler_is_loaded(self._listen)
+        Phases(lambda name, start, end: self.add("phase", start, end, name)).attach()
 
     def watch_garbage(self) -> None:
         """Look for collections from here on: the first step has ended, before which there are many."""

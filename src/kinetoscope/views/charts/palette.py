@@ -94,6 +94,11 @@ _MEANS: dict[str, str] = {
     "device_between": "memory",
     "device_idle": "idle",
     "gap": "waiting",
+    "data": "data_loading",
+    "forward": "computation",
+    "backward": "runtime",
+    "optimizer": "memory",
+    "rest": "idle",
 }
 
 

@@ -1,0 +1,77 @@
+"""Phases of a run as marks: what the timers of frameworks, and `kinetoscope.range`, have around parts of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any, Final
+
+from kinetoscope.record import ranges
+from kinetoscope.record.always_on.when_imported import when_imported
+
+_LEAST_NS: Final = 100_000_000
+"""Shorter ones are no marks: an hour of marks is no more than a few megabytes then."""
+
+_TIMERS: Final = {
+    "codetiming._timer": ("Timer", "start", "stop"),  # of verl, by its name
+    "slime.utils.timer": ("Timer", "start", "end"),
+    "nemo_rl.utils.timer": ("Timer", "start", "stop"),
+    "trl.extras.profiling": ("ProfilingContext", "__enter__", "__exit__"),
+}
+"""Classes of timers by module, and their methods that begin and end a phase: of the name that is their argument, or
+the timer's own."""
+
+_MOST_OPEN: Final = 1000
+"""Phases that are under way; what begins beyond these is none."""
+
+
+class Phases:
+    """What begins and ends phases, once it is attached.
+
+    Attributes:
+        add: takes the name, the start and the end of each, by `perf_counter_ns`.
+    """
+
+    def __init__(self, add: Callable[[str, int, int], object]) -> None:
+        self._add = add
+        self._open: dict[tuple[int, str], int] = {}
+
+    def attach(self) -> None:
+        """Look for phases from here on."""
+        ranges.ended = self.ended
+        when_imported({module: functools.partial(self._wrap, *names) for module, names in _TIMERS.items()})
+
+    def ended(self, name: str, start: int, end: int) -> None:
+        """A phase has ended."""
+        if end - start >= _LEAST_NS:
+            self._add(name[:200], start, end)
+
+    def _wrap(self, kind: str, begins: str, ends: str, module: Any) -> None:
+        timer = getattr(module, kind, None)
+        begin, end = getattr(timer, begins, None), getattr(timer, ends, None)
+        if timer is None or begin is None or end is None:  # another version of it
+            return
+
+        @functools.wraps(begin)
+        def started(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if len(open_) < _MOST_OPEN and (name := _name_of(self, args, kwargs)):
+                open_[id(self), name] = perf_counter_ns()
+            return begin(self, *args, **kwargs)
+
+        @functools.wraps(end)
+        def stopped(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if (name := _name_of(self, args, kwargs)) and (since := open_.pop((id(self), name), 0)):
+                ended(name, since, perf_counter_ns())
+            return end(self, *args, **kwargs)
+
+        open_, ended = self._open, self.ended
+        setattr(timer, begins, started)
+        setattr(timer, ends, stopped)
+
+
+def _name_of(timer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The name of the phase that a call of a timer's method is about; "" for none."""
+    given = args[0] if args else kwargs.get("name", kwargs.get("label"))
+    name = given if isinstance(given, str) else getattr(timer, "name", None)
+    return name if isinstance(name, str) else ""
