@@ -13,7 +13,7 @@ RESULT = rank_first(PHASES)
 
 
 def history_phases(trace: Trace, select: Selection) -> Partial:
-    """Which phases does the run alternate between, how long does each take, and does one grow?
+    """How long do the phases of the run take, and does one grow?
 
     Method. Marks with a name: of `kinetoscope.range`, and of the timers of verl, slime, NeMo-RL and TRL, which the
     recorder keeps where they take 100 ms and more. Names that these frameworks have for the same thing are one phase;

@@ -20,7 +20,7 @@ always: Final[set[str]] = set()
 """Names that are spans even where nothing records: they are the steps of a recording."""
 
 ended: Callable[[str, int, int], object] | None = None
-"""Is called with the name, the start and the end of each span, by `perf_counter_ns`, where a history is kept."""
+"""Receiver of the name, the start and the end of each span, by `perf_counter_ns`, where a history is kept."""
 
 
 def _enabled() -> bool:

@@ -19,7 +19,7 @@ from kinetoscope.model.history.shifts import Shift, around
 from kinetoscope.model.history.tables import PHASES
 from kinetoscope.model.trace.text import listed
 
-_EARLY: Final = 0.25
+_QUARTER_OF_TIMES: Final = 0.25
 """Share of a phase's occurrences, at either end, that are compared."""
 
 _LEAST_COMPARED: Final = 8
@@ -50,10 +50,10 @@ _NAMES: Final = {
 
 _PHASE: Final = {name: phase for phase, names in _NAMES.items() for name in names.split()}
 
-_WHOLE: Final = frozenset({"step", "total_step", "step_total", "total", "iteration"})
+_TIMERS_AROUND_ALL: Final = frozenset({"step", "total_step", "step_total", "total", "iteration"})
 """Names of timers around all others: they are no phases."""
 
-_SHARE: Final = 0.5
+_SHARE_OF_CHANGE: Final = 0.5
 """Share of a change that a phase makes up at least to be named with it."""
 
 
@@ -61,7 +61,7 @@ def phase_of(name: str) -> str:
     """The phase that a name stands for; "" for one around all phases."""
     last = re.split(r"[/.:]", name.strip())[-1].strip("_")
     word = re.sub(r"_(time|total)$", "", re.sub(r"[\s-]+", "_", last)).lower()
-    return "" if word in _WHOLE else _PHASE.get(word, name.strip())
+    return "" if word in _TIMERS_AROUND_ALL else _PHASE.get(word, name.strip())
 
 
 def phase_marks(run: RunSeries) -> pl.DataFrame:
@@ -119,7 +119,7 @@ def _row(phase: str, marks: pl.DataFrame, whole: dict[int, int], run: RunSeries)
 def _ends(marks: pl.DataFrame) -> tuple[float | None, float | None]:
     """Typical time of the first and of the last occurrences; None of too few."""
     times = marks.sort("step")["time"]
-    count = int(_EARLY * len(times))
+    count = int(_QUARTER_OF_TIMES * len(times))
     if len(times) < _LEAST_COMPARED:
         return None, None
     return float(times.head(count).median()), float(times.tail(count).median())  # type: ignore[arg-type]
@@ -135,21 +135,21 @@ def phase_of_shift(run: RunSeries, shift: Shift, rows: Bools) -> tuple[str, floa
         return None
     low, high = around(shift)
     size = (shift.after - shift.before) * (0.8 if shift.is_drift else 1)
-    found = [
+    causes = [
         (after, phase, before)
         for phase, before, after in _by_phase(run, marks, rows, low, high)
-        if (after - before) / size >= _SHARE
+        if (after - before) / size >= _SHARE_OF_CHANGE
     ]
-    if not found:
+    if not causes:
         return None
-    after, phase, before = min(found)
+    after, phase, before = min(causes)
     return phase, before, after
 
 
 def _by_phase(
     run: RunSeries, marks: pl.DataFrame, rows: Bools, low: slice, high: slice
 ) -> Iterator[tuple[str, float, float]]:
-    """Each phase with its time in a step of these ranks, in both stretches of blocks."""
+    """Phases with their time in a step of these ranks, in both stretches of blocks."""
     ranks = [run.ranks[row].rank for row in np.flatnonzero(rows).tolist()]
     count = run.means.shape[1]
     for (phase,), some in marks.filter(pl.col("rank").is_in(ranks)).group_by("phase", maintain_order=True):

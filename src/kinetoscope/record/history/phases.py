@@ -27,7 +27,7 @@ _MOST_OPEN: Final = 1000
 
 
 class Phases:
-    """What begins and ends phases, once it is attached.
+    """Timers and ranges that begin and end phases, once it is attached.
 
     Attributes:
         add: takes the name, the start and the end of each, by `perf_counter_ns`.
