@@ -12,7 +12,8 @@ from kinetoscope.compare.gate.baseline import load, save
 from kinetoscope.compare.gate.gate import gate
 from kinetoscope.compare.statistics.numbers import numbers
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.pages.compare import page
 from kinetoscope.reading import read
 from tests.conftest import OURS
 from tests.history.drawn import Noise, Planted, Run, draw
@@ -98,6 +99,28 @@ def test_a_history_is_not_compared_with_a_trace(folders: dict[str, Path]) -> Non
         diff(trace, folders["base"])
     with pytest.raises(InputError, match="like with like"):
         gate(trace, folders["base"], any_device=True)
+
+
+def test_parts_that_one_run_does_not_know_are_the_rest_of_both(tmp_path: Path) -> None:
+    for name, known in (("one", {}), ("two", {"forward": 30_000_000})):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, records(100, data=5_000_000, **known))
+    difference = diff(tmp_path / "one", tmp_path / "two")
+    assert dict(difference.rows.frame.select("category", "change").rows()) == dict.fromkeys(
+        ("data_loading", "gap", "rest"), 0
+    )
+    assert set(difference.rows.frame.get_column("status")) == {"same"}
+    assert any("counted as the rest of the step in both: forward pass." in note for note in difference.notes)
+
+
+def test_the_page_compares_them(folders: dict[str, Path]) -> None:
+    base, new = read(folders["base"]), read(folders["slower"])
+    said = page(new, ALL, {}, base=base)
+    assert said.sentence == diff(base, new).sentence
+    assert [type(block).__name__ for block in said.blocks] == ["ChartBlock", "BarsBlock"]
+    assert "Data loading" in said.to_markdown(10_000)
+    other = page(new, ALL, {}, base=read(OURS / "mlp.pt.trace.json.gz"))
+    assert any("compare the folders" in each for each in other.cannot)
 
 
 @pytest.mark.parametrize("select", [Selection(steps=(5, 7)), Selection(steps=(-1,)), Selection(name="aten::mm")])

@@ -131,4 +131,4 @@ def test_a_trace_without_history_has_no_such_page() -> None:
 def test_it_is_the_first_page_of_a_run_that_is_only_a_history() -> None:
     assert first_view("history") == "history"
     assert "history" in views_of("training", {"kineto", "history"})
-    assert {name for name in views_of("history", {"history"}) if PAGES[name].composed} <= {"history", "own"}
+    assert {name for name in views_of("history", {"history"}) if PAGES[name].composed} <= {"history", "compare", "own"}

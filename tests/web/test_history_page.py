@@ -54,6 +54,15 @@ def test_a_history_alone_opens_with_it(at: Tab) -> None:
     at.shot("history-dark")
 
 
+def test_two_histories_are_compared(at: Tab) -> None:
+    runs = at.runs  # type: ignore[attr-defined]
+    at.page.goto(f"{at.address}/#/{runs['ended']}/compare?base={runs['growing']}")
+    at.page.locator(".block-bars").wait_for()
+    assert at.sentence.startswith("A step takes")
+    assert "data loading" in at.page.locator("main").inner_text().lower()
+    at.shot("compare-histories")
+
+
 def test_a_drag_selects_steps_and_escape_clears_them(at: Tab) -> None:
     opened(at, "ended")
     box = at.page.locator(CANVAS).bounding_box()

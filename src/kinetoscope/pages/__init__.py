@@ -89,7 +89,7 @@ PAGES: Final[dict[str, View]] = {
     "hang": View("Hang", ranks="all", recorded=True, alone=_OF_HANGS, needs=_OF_HANGS),
     "history": View("History", ranks="all", recorded=True, alone=(HISTORY,), needs=(HISTORY,)),
     "sources": View("Sources", sums=True),
-    "compare": View("Compare", ranks="job", runs=2, alone=(SNAPSHOT,)),
+    "compare": View("Compare", ranks="job", runs=2, alone=(SNAPSHOT, HISTORY)),
     "ledger": View("Ledger", ranks="all", runs=ALL),
     "own": View("Your own", ranks="job", alone=ALONE_KINDS),
     "analyses": View("All analyses", composed=False, alone=ALONE_KINDS),

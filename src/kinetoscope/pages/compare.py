@@ -14,9 +14,10 @@ from kinetoscope.compare.diff.programs import differing
 from kinetoscope.compare.diff.run_profile import run_profile
 from kinetoscope.compare.diff.waterfall import LABELS
 from kinetoscope.compare.ledger.ledger import distinct_names
+from kinetoscope.compare.statistics.whole_series import is_of_history
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
-from kinetoscope.model.steps.selection import Selection, default_to_steady
+from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.pages.blocks import (
     Bar,
     BarsBlock,
@@ -66,6 +67,8 @@ def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | 
         return Page("compare", "Compare", "Choose a run to compare with, at the top.")
     if all(source.reader == "snapshot" for source in (*base.sources, *job.sources)):
         return _of_snapshots(base, job, select)
+    if is_of_history(base) and is_of_history(job):
+        return _of_histories(base, job)
     select = default_to_steady(select)
     try:
         before, now = drawn.Side(base, run_profile(base, select)), drawn.Side(job, run_profile(job, select))
@@ -79,6 +82,14 @@ def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | 
     if all(any(source.files("snapshot") for source in run.sources) for run in (base, job)):
         blocks += tuple(_memory(memory_diff(base, job, select=select)))
     return Page("compare", "Compare", difference.sentence, facts, blocks, difference.notes)
+
+
+def _of_histories(base: Job, job: Job) -> Page:
+    """The page about two whole runs, of which nothing is known but the parts of their steps."""
+    difference = between(run_profile(base, ALL), run_profile(job, ALL))
+    names = distinct_names([base.path, job.path])
+    facts = (f"from {names[0]}", f"to {names[1]}")
+    return Page("compare", "Compare", difference.sentence, facts, tuple(_change_of_parts(difference)), difference.notes)
 
 
 def _of_snapshots(base: Job, job: Job, select: Selection) -> Page:
@@ -167,12 +178,7 @@ def _blocks(
 ) -> Iterator[Block]:
     if warnings:
         yield NoteBlock(join(warnings, "\n"), "These runs differ in more than speed", alert=True)
-    fall = difference.waterfall.frame
-    categories = fall.filter(pl.col("part").is_null()).to_dicts()
-    yield _fall(difference, categories)
-    order = list(LABELS)  # in which instants are charged
-    in_order = sorted(categories, key=lambda row: order.index(str(row["category"])))
-    yield BarsBlock("Before and now", [_bar(row, difference.new) for row in in_order], cumulative=False)
+    yield from _change_of_parts(difference)
     yield TimelinesBlock("Both timelines", rank, other_rank)
     yield from icicle
     if modules := drawn.by_module(difference):
@@ -181,6 +187,15 @@ def _blocks(
     yield _calls(difference)
     if difference.hardware is not None:
         yield _across_devices(difference.hardware)
+
+
+def _change_of_parts(difference: Diff) -> Iterator[Block]:
+    fall = difference.waterfall.frame
+    categories = fall.filter(pl.col("part").is_null()).to_dicts()
+    yield _fall(difference, categories)
+    order = list(LABELS)  # in which instants are charged
+    in_order = sorted(categories, key=lambda row: order.index(str(row["category"])))
+    yield BarsBlock("Before and now", [_bar(row, difference.new) for row in in_order], cumulative=False)
 
 
 _TIME_CHOICES: Final = (("step", "step"), ("device", "device"), ("host", "host"))

@@ -16,6 +16,8 @@ from kinetoscope.compare.diff.run_profile import Owner, RunProfile, averaged, ru
 from kinetoscope.compare.diff.waterfall import LABELS, MIN_CHANGE_SHARE, WATERFALL, waterfall
 from kinetoscope.compare.statistics.noise import Verdict, changes
 from kinetoscope.errors import InputError
+from kinetoscope.model.history.rank_series import PARTS
+from kinetoscope.model.history.tables import PART_WORDS
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.text import listed
@@ -156,6 +158,8 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     notes = tuple(dict.fromkeys(_notes(base, new)))
     if base.has_modules != new.has_modules:
         base, new = base.without_modules(), new.without_modules()
+    if base.unknown != new.unknown:
+        base, new = base.without_parts(new.unknown), new.without_parts(base.unknown)
     frame, verdict = _rows(base, new)
     step, new_step = int(frame.get_column("base").sum()), int(frame.get_column("new").sum())
     params = {"base": base.path, "new": new.path}
@@ -380,6 +384,11 @@ def _notes(base: RunProfile, new: RunProfile) -> Iterator[Note]:
         yield Note(
             "MODULES_ON_ONE_SIDE",
             "Modules were recorded in one of the runs only: call paths are compared without them.",
+        )
+    if one_sided := [PART_WORDS[part] for part in PARTS if part in base.unknown ^ new.unknown]:
+        yield Note(
+            "PARTS_ON_ONE_SIDE",
+            f"Known in one of the runs only, and counted as the rest of the step in both: {', '.join(one_sided)}.",
         )
     if base.has_shapes != new.has_shapes:
         yield Note(

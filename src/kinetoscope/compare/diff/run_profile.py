@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Final, NamedTuple
@@ -16,12 +16,12 @@ from kinetoscope.compare.diff.mean_times import OF_RANK as TIMES_OF_RANK
 from kinetoscope.compare.diff.mean_times import times_of_rank
 from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.diff.time_ownership import RESULT, owners_of_rank
-from kinetoscope.compare.diff.waterfall import LABELS
 from kinetoscope.compare.statistics.whole_series import is_of_history, whole_series
 from kinetoscope.model.analysis import Question
 from kinetoscope.model.execution.frames import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.history.rank_series import PARTS
+from kinetoscope.model.history.tables import PART_WORDS
 from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import listed
@@ -75,6 +75,7 @@ class RunProfile:
         times: calls and time by name; see `mean_times.OF_RANK`.
         program: what tells its program from others.
         is_whole: it is a history: the owners are the parts of its steps, and a step is a block of steps.
+        unknown: parts of its steps whose time is not known: it is in the rest of the step.
     """
 
     path: str
@@ -87,6 +88,7 @@ class RunProfile:
     times: pl.DataFrame = field(default_factory=TIMES_OF_RANK.empty)
     program: Program | None = None
     is_whole: bool = False
+    unknown: frozenset[str] = frozenset()
 
     @cached_property
     def time(self) -> int:
@@ -129,12 +131,22 @@ class RunProfile:
     def without_modules(self) -> RunProfile:
         """The same with paths that leave modules out."""
 
-        def stripped(path: str) -> str:
-            return SEPARATOR.join(part for part in path.split(SEPARATOR) if not part.startswith(MODULE))
+        def stripped(key: OwnerKey) -> OwnerKey:
+            path = SEPARATOR.join(part for part in key.path.split(SEPARATOR) if not part.startswith(MODULE))
+            return key._replace(path=path)
 
+        return self._rekeyed(stripped)
+
+    def without_parts(self, parts: Collection[str]) -> RunProfile:
+        """The same with the time of these parts of the step in its rest."""
+        gone = {_key_of_part(part) for part in parts}
+        whole = self._rekeyed(lambda key: _key_of_part("rest") if key in gone else key)
+        return replace(whole, owners=tuple(replace(owner, calls=self.count) for owner in whole.owners))
+
+    def _rekeyed(self, key_of: Callable[[OwnerKey], OwnerKey]) -> RunProfile:
         same: dict[OwnerKey, Owner] = {}
         for owner in self.owners:
-            key = owner.key._replace(path=stripped(owner.key.path))
+            key = key_of(owner.key)
             same[key] = together(same[key], owner, key) if key in same else replace(owner, key=key)
         return replace(self, owners=tuple(same.values()))
 
@@ -191,12 +203,16 @@ def _of_history(job: Job, select: Selection) -> RunProfile:
     for place, part in enumerate(PARTS):
         time = frame[part].fill_null(0).to_numpy()
         by_block = np.bincount(frame["place"].to_numpy(), weights=time).round().astype(np.int64)
-        key = OwnerKey("data_loading" if part == "data" else part, "part", LABELS[part], "", None)
         whole = round(float((time * steps).sum()))
         if whole:
-            owners.append(Owner(key, int(steps.sum()), whole, place, dict(enumerate(by_block.tolist()))))
+            owners.append(Owner(_key_of_part(part), int(steps.sum()), whole, place, dict(enumerate(by_block.tolist()))))
     ranks = tuple(frame["rank"].unique().sort().to_list())
-    return RunProfile(job.path, ranks, int(steps.sum()), ranks_of, tuple(owners), series.notes, is_whole=True)
+    profile = RunProfile(job.path, ranks, int(steps.sum()), ranks_of, tuple(owners), series.notes, is_whole=True)
+    return replace(profile, unknown=frozenset(part for part in PARTS if frame[part].null_count() == frame.height))
+
+
+def _key_of_part(part: str) -> OwnerKey:
+    return OwnerKey("data_loading" if part == "data" else part, "part", PART_WORDS[part], "", None)
 
 
 def _joined_shapes(owners: Sequence[Owner], count: int) -> Iterator[Owner]:
