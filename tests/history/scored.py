@@ -37,7 +37,11 @@ class Score:
 def score(run: Run, seed: int) -> Score:
     """Draw a run, ask, and compare."""
     drawn = draw(run, seed)
-    answers = history(drawn.frames, drawn.marks)
+    return verdict(run, history(drawn.frames, drawn.marks))
+
+
+def verdict(run: Run, answers: History) -> Score:
+    """Hold the answers against what was planted."""
     alarms = alarms_of(answers)
     said = tuple(_text(each) for each in alarms)
     if not run.planted:

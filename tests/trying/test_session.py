@@ -12,6 +12,7 @@ import pytest
 
 from kinetoscope.compare.trials.tried import TrialRow, Tried, from_json, load
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.reading import read
 from kinetoscope.trying import runner
 from kinetoscope.trying.options import TryOptions, UserVariant
 from kinetoscope.trying.progress import TrialProgress, Watch, unwatched
@@ -76,6 +77,20 @@ def refused(tmp_path: Path, text: str, **more: Any) -> str:
         tried(tmp_path, text, **more)
     assert len(str(error.value).splitlines()) == 1
     return str(error.value)
+
+
+def test_a_program_that_ends_early_is_recorded_all_the_same(tmp_path: Path) -> None:
+    text = LOOP.replace("torch.optim.SGD", "torch.optim.Adam") + "for number in range(26): step(number)\n"
+    session = surveyed(tmp_path, text, steps=0)
+    [trace] = (tmp_path / "try" / "traces" / "baseline").glob("*.pt.trace.json.gz")
+    assert read(trace).ranks
+    assert not [note for note in session.run().notes if note.code == "NO_RECORDED_WINDOW"]
+
+
+def test_of_a_program_without_room_for_a_window_it_is_said(tmp_path: Path) -> None:
+    result = surveyed(tmp_path, LOOP + "for number in range(14): step(number)\n", steps=0).run()
+    assert [note.code for note in result.notes] == ["NO_RECORDED_WINDOW"]
+    assert "ends before a window is recorded" in result.notes[0]
 
 
 def test_each_variant_has_its_outcome_and_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

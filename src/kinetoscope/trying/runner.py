@@ -20,7 +20,7 @@ from kinetoscope.trying.processes import run_once
 from kinetoscope.trying.search import Changes
 from kinetoscope.trying.store import RunStore
 
-_MIN_STEPS: Final = 10
+MIN_STEPS: Final = 10
 """Timed steps without which nothing is said of a run."""
 
 _LIMIT_SECONDS: Final = 60.0
@@ -126,7 +126,7 @@ class Runner:
         notes = [*mailbox.read_all(control / TIMED).values()]
         failed = [*mailbox.read_all(control / "failed").values()]
         shutil.rmtree(control, ignore_errors=True)
-        run = of_notes(notes, ended.seconds, least=_MIN_STEPS)
+        run = of_notes(notes, ended.seconds, least=MIN_STEPS)
         problem = _problem(ended.code, limit, ended.last_line, notes, failed) or run.problem
         if problem and compiles:
             shutil.rmtree(cache, ignore_errors=True)

@@ -18,7 +18,7 @@ from kinetoscope.advisor.history import machine_of, remember
 from kinetoscope.compare.trials.learned import records_of
 from kinetoscope.compare.trials.runs import LEADING, TimedRun
 from kinetoscope.compare.trials.tried import FILE, Tried, names_of
-from kinetoscope.errors import InputError, KinetoscopeError
+from kinetoscope.errors import InputError, KinetoscopeError, NotFoundError
 from kinetoscope.notes import Note
 from kinetoscope.reading import read
 from kinetoscope.record.session.launching import program_name, runnable
@@ -28,13 +28,16 @@ from kinetoscope.trying.candidates import Candidates, candidates, known
 from kinetoscope.trying.losses import objection
 from kinetoscope.trying.options import TryOptions
 from kinetoscope.trying.progress import TrialProgress, Watch, unwatched
-from kinetoscope.trying.runner import Runner
+from kinetoscope.trying.runner import MIN_STEPS, Runner
 from kinetoscope.trying.search import Changes, Search
 
 _STEPS: Final = 30
 _MAX_STEPS: Final = 2000
 _SECONDS: Final = 1.0
 """Counted steps of a run: at least so many, and so many seconds of them, but no more than the most."""
+
+_WINDOW_STEPS: Final = 8
+"""Steps that a recorded window takes, with those before and after it."""
 
 _NOISE_SHARE: Final = 0.1
 """Two runs of the program as it is that are further apart call for two more."""
@@ -92,11 +95,16 @@ class TrySession:
         if first.problem:
             raise InputError(f"nothing can be tried: {first.problem}")
         account = self._account
-        account.first, self._runner.usual = first, first.seconds
-        if not self.options.steps:
+        if not self._runner.has_window(()) and (steps := len(first.steps) - _WINDOW_STEPS) >= MIN_STEPS:
+            # The program ended before its window was recorded: fewer steps are timed, so that one is.
+            self._runner.steps = steps
+            again = self._runner.run((), "survey", 2, looks=looks, record=True, limit=self.options.timeout)
+            first = first if again.problem else again
+        elif not self.options.steps:
             asked = LEADING + min(max(_STEPS, math.ceil(_SECONDS * 1e9 / first.typical)), _MAX_STEPS)
-            is_short = len(first.steps) < LEADING + _STEPS  # the program ended before
+            is_short = len(first.steps) < LEADING + _STEPS
             self._runner.steps = min(asked, len(first.steps)) if is_short else asked
+        account.first, self._runner.usual = first, first.seconds
         planned = self._plan(())
         account.findings = planned.advice.timed if planned is not None else ()
         account.candidates = candidates(self.options, self.trials, first, planned)
@@ -207,6 +215,10 @@ class TrySession:
         """The findings about a recorded window, in the order in which to act on them."""
         try:
             return plans.plan(read(self.folder / self._runner.trace_folder(changes)))
+        except NotFoundError:
+            reason = "the program ends before a window is recorded, or its recording failed"
+            self._account.notes.append(Note("NO_RECORDED_WINDOW", f"Nothing is asked for by a recording: {reason}."))
+            return None
         except KinetoscopeError as error:
             self._account.notes.append(Note("NO_RECORDED_WINDOW", f"Nothing is asked for by a recording: {error}."))
             return None
