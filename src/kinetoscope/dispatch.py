@@ -32,6 +32,7 @@ FUNCTIONS: Final[dict[str, dict[str, str]]] = {
         "health": "model.health.check.examine",
         "series": "readers.history.alone.series",
         "table": "model.tables.tables.table",
+        "window_numbers": "outputs.window_summary.numbers_by_window",
     },
     "Tried": {"text": "screens.values.tried_text", "html": "screens.values.tried_html"},
     "object": {"job": "reading.read"},

@@ -52,7 +52,9 @@ class Case:
         if self.kind == "creep":
             return Planted("creep", 0, ranks, "resident")
         if self.kind in ("save", "collection", "stall"):
-            mark, part = {"save": ("save", "gap"), "collection": ("collection", "gap"), "stall": ("", "data")}[self.kind]
+            mark, part = {"save": ("save", "gap"), "collection": ("collection", "gap"), "stall": ("", "data")}[
+                self.kind
+            ]
             return Planted("period", 0, ranks, part, period=self.first, mark=mark)
         return Planted("shift", self.first, ranks, self.kind)
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from kinetoscope.analyses import asked
+from kinetoscope.compare.gate.baseline import dump
+from kinetoscope.compare.statistics.numbers import Environment, MetricSeries, Numbers
 from kinetoscope.errors import UsageError
+from kinetoscope.model.history.series import MARKS
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages import PAGES, first_view, views_of
 from kinetoscope.pages.blocks import BarsBlock, FactsBlock, HistoryBlock, NoteBlock, Page, RowsBlock
@@ -100,6 +105,27 @@ def test_a_window_leads_to_its_page_and_a_deleted_one_nowhere(tmp_path: Path) ->
     there, gone = (fact.cells[0].link for fact in facts.facts)
     assert there is not None
     assert (there.view, there.rank, there.cycle, gone) == ("overview", 0, 0, None)
+
+
+def test_the_window_after_a_change_says_what_it_shows(tmp_path: Path) -> None:
+    drawn = draw(Run("drawn", 2000, 1, noise=QUIET, planted=(Planted("shift", 1000, None, "data", 0.4),)), 1)
+    start = int(drawn.frames[0]["start"][900])
+    windows = [
+        (0, 0, "window", f"{name}.pt.trace.json.gz", step, start, start + 10, "steps take longer")
+        for name, step in (("before", 900), ("after", 1050))
+    ]
+    marks = pl.concat([drawn.marks, MARKS.frame(windows)])
+    left = write_run(tmp_path, replace(drawn, marks=marks)) / "history" / "windows"
+    left.mkdir()
+    for name, time in (("before", 4e6), ("after", 43e6)):
+        series = {"step_time": MetricSeries((100e6,)), "op:decode_jpeg": MetricSeries((time,), "host")}
+        (left / f"{name}.window.json").write_text(dump([Numbers(name, Environment(), series)]))
+    said = composed(tmp_path)
+    assert "The window of step 1,050 shows `decode_jpeg`: 4.00 ms → 43.0 ms a step." in said.sentence.replace(
+        "\xa0", " "
+    )
+    facts: FactsBlock = block(said, FactsBlock)
+    assert facts.facts[-1].cells[-1].text == "steps take longer; change 1: decode_jpeg 4.00\xa0ms → 43.0\xa0ms"
 
 
 def test_young_collections_are_not_drawn_and_old_ones_are_counted(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "history_spikes",
         "history_returns",
         "history_phases",
+        "history_windows",
         "history_steps",
         "history_ranks",
         "history_marks",

@@ -15,9 +15,9 @@ RESULT = rank_first(PHASES)
 def history_phases(trace: Trace, select: Selection) -> Partial:
     """How long do the phases of the run take, and does one grow?
 
-    Method. Marks with a name: of `kinetoscope.range`, and of the timers of verl, slime, NeMo-RL and TRL, which the
-    recorder keeps where they take 100 ms and more. Names that these frameworks have for the same thing are one phase;
-    any other name is a phase of its own.
+    Method. Marks with a name: of `record_function`, `kinetoscope.range`, and the timers of verl, slime, NeMo-RL and
+    TRL, which the recorder keeps where they take 100 ms and more. Names that these frameworks have for the same thing
+    are one phase; any other name is a phase of its own.
 
     How to read it. `share` is of the time of the run, on the ranks that had the phase. `growth` compares the typical
     time of the last quarter with that of the first.

@@ -13,15 +13,19 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from kinetoscope.compare.gate.baseline import dump, load
 from kinetoscope.compare.statistics.numbers import numbers
 from kinetoscope.errors import InputError
+from kinetoscope.model.history.windows import WindowNumbers
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.outputs.summary import summary
 from kinetoscope.pages.blocks import to_plain
-from kinetoscope.readers.history.files import WINDOW_ENDING
+from kinetoscope.readers.history.alone import FOLDER
+from kinetoscope.readers.history.files import WINDOW_ENDING, window_files
 from kinetoscope.reading import read
 from kinetoscope.views.exports.target import written
 
@@ -50,6 +54,26 @@ def window_numbers(path: str | Path) -> Mapping[str, float]:
     """
     run = load(path)[0] if str(path).endswith(WINDOW_ENDING) else numbers(str(path))
     return {name: series.mean for name, series in run.series.items()}
+
+
+def numbers_by_window(trace: Trace) -> WindowNumbers:
+    """The numbers of the windows beside the history that belongs to a trace, by the names of their files."""
+    folder = Path(trace.source.files("history")[0]).parent
+    files = window_files(folder.parent if folder.name == FOLDER else folder)
+
+    def numbers_of(name: str) -> Mapping[str, float] | None:
+        if name not in files:
+            return None
+        with contextlib.suppress(InputError, OSError):
+            return _kept_numbers(files[name], files[name].stat().st_mtime_ns)
+        return None
+
+    return numbers_of
+
+
+@lru_cache(256)
+def _kept_numbers(path: Path, _changed: int) -> Mapping[str, float]:
+    return window_numbers(path)
 
 
 if __name__ == "__main__":

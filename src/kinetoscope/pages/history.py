@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -22,7 +22,7 @@ from kinetoscope.schema import Result, Schema
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.sentences import Sentence, join
 
-ANSWERS: Final = ("lost", "changes", "spikes", "returns", "phases", "steps", "ranks", "marks")
+ANSWERS: Final = ("lost", "changes", "spikes", "returns", "phases", "windows", "steps", "ranks", "marks")
 """Analyses, without `history_` before their names."""
 
 _WINDOWS: Final = 12
@@ -86,7 +86,8 @@ def composed(said: Mapping[str, Result], stretch: tuple[int, int] | None, window
 
 def sentences_of(said: Mapping[str, Result]) -> list[Sentence]:
     """All that is to be said, from the answers of `history_changes`, spikes, returns, lost and phases."""
-    return history_sentences(History(said["changes"], said["spikes"], said["returns"], said["lost"], said["phases"]))
+    changes, spikes, returns, lost, phases = (said[each] for each in ("changes", "spikes", "returns", "lost", "phases"))
+    return history_sentences(History(changes, spikes, returns, lost, phases, windows=said.get("windows")))
 
 
 def _first(sentences: list[Sentence], lost: Sentence) -> tuple[Sentence, list[Sentence]]:
@@ -109,11 +110,11 @@ def _blocks(
     yield run_picture(said, windows, stretch)
     if stretch is not None:
         yield NoteBlock("\n".join(stretch_sentences(said, *stretch)), title=f"Steps {_range(stretch)}", width="wide")
-        yield from _window_links(said["marks"].frame, windows, stretch)
+        yield from _window_links(said["windows"].frame, windows, stretch)
     if others:
         yield NoteBlock("\n".join(others), title="Also")
     if stretch is None:
-        yield from _window_links(said["marks"].frame, windows, None)
+        yield from _window_links(said["windows"].frame, windows, None)
     yield _lost(said["lost"])
     for name, title, columns in (
         ("changes", "Changes", _CHANGES),
@@ -148,21 +149,26 @@ def _of_part(row: Mapping[str, object]) -> str:
     return f" ({row['part']})" if row["part"] else ""
 
 
-def _window_links(marks: pl.DataFrame, windows: Mapping[str, Link], stretch: tuple[int, int] | None) -> Iterator[Block]:
+def _window_links(rows: pl.DataFrame, windows: Mapping[str, Link], stretch: tuple[int, int] | None) -> Iterator[Block]:
     """The windows of a stretch, or the last ones of the run."""
-    rows = marks.filter(kind="window").sort("start")
     if stretch is not None:
         rows = rows.filter(pl.col("step").is_between(*stretch))
     facts = [
         Fact(
             f"step {grouped(row['step'])}, rank {row['rank']}",
-            _places(row["detail"] or "", windows),
-            f"It took {shown(row['end'] - row['start'], 'ns')}.",
+            [*_places(row["file"] or "", windows), Cell(text=_shows(row))],
         )
         for row in rows.tail(_WINDOWS).iter_rows(named=True)
     ]
     if facts:
         yield FactsBlock("Windows", facts, width="narrow" if stretch else "full")
+
+
+def _shows(row: Mapping[str, Any]) -> str:
+    """Why it was opened, and what it shows."""
+    change = f"; change {row['change']}" if row["change"] is not None else ""
+    shows = f": {row['shows']} {shown(row['before'], 'ns')} → {shown(row['after'], 'ns')}" if row["shows"] else ""
+    return f"{row['reason'] or ''}{change}{shows}".lstrip("; ")
 
 
 def _places(name: str, windows: Mapping[str, Link]) -> list[Cell]:

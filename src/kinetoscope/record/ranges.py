@@ -60,10 +60,10 @@ class range:  # noqa: A001, N801 - what users type is kinetoscope.range
         self._span: Any = None
 
     def __enter__(self) -> range:
-        if ended is not None and not _compiles():
-            self._began = perf_counter_ns()
         if self._name in always or _enabled():
             self._open()
+        if self._span is None and ended is not None and not _compiles():  # a span of torch is heard of by itself
+            self._began = perf_counter_ns()
         return self
 
     def _open(self) -> None:

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """A small training with something planted from a step on: `training.py STEPS KIND FROM MS [RANK]`; on the CPU.
 
 A step takes about 4 ms: batches of a loader, two layers, Adam. KIND: none, data, forward, gap, backward, optimizer

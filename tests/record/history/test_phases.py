@@ -119,3 +119,24 @@ def test_ranges_are_phases_where_they_are_long(seen: list[str], monkeypatch: pyt
 
     work()
     assert seen == ["long", "called"]
+
+
+@pytest.mark.torch
+def test_spans_of_torch_are_phases_unless_they_are_its_own(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
+    kind = torch.autograd.profiler.record_function
+    monkeypatch.setattr(kind, "__enter__", kind.__enter__)  # put back afterwards
+    monkeypatch.setattr(kind, "__exit__", kind.__exit__)
+    Phases(lambda name, *_: seen.append(name)).attach()
+    for name in ("rollout", "forward", "Optimizer.step#Adam.step", "nn.Module: Linear_0"):
+        with torch.profiler.record_function(name):
+            pass
+
+    def inside(x: Any) -> Any:
+        with torch.profiler.record_function("inside"):
+            return x + 1
+
+    assert torch.compile(inside, backend="eager", fullgraph=True)(torch.ones(1)).item() == 2
+    with torch.profiler.profile(), kinetoscope.range("reward"):
+        pass
+    assert seen == ["rollout", "reward"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -31,6 +31,8 @@ class History:
         lost: where its time went, see LOST.
         phases: what it alternates between, see PHASES.
         run: the series that they are made of; None where there is no step.
+        events: single slow steps of all ranks, see `spike_events`.
+        windows: which window shows what, see WINDOWS, where somebody asked for it.
     """
 
     changes: Result
@@ -39,6 +41,8 @@ class History:
     lost: Result
     phases: Result
     run: RunSeries | None = None
+    events: pl.DataFrame = field(default_factory=pl.DataFrame)
+    windows: Result | None = None
 
 
 def history(frames: Iterable[pl.DataFrame], marks: pl.DataFrame) -> History:
@@ -76,4 +80,5 @@ def history_of(run: RunSeries | None) -> History:
         Result(lost_time(run, shifts, causes, slowest, events), LOST),
         Result(phases_of(run), PHASES),
         run,
+        events,
     )

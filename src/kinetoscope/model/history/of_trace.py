@@ -17,6 +17,7 @@ from kinetoscope.model.history.history import history_of
 from kinetoscope.model.history.overview import Overview
 from kinetoscope.model.history.run_series import series_of_ranks
 from kinetoscope.model.history.series import MARKS
+from kinetoscope.model.history.windows import WINDOWS, windows_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -60,7 +61,7 @@ class RunAnswers:
 
     Attributes:
         changes, spikes, returns, lost: see `history.History`, the frames of these.
-        phases: of PHASES; steps: of STEPS_OF_RUN; ranks: of RANKS_OF_RUN; marks: of MARKS.
+        events: see `spike_events`; phases: of PHASES; steps: of STEPS_OF_RUN; ranks: of RANKS_OF_RUN; marks: of MARKS.
         notes: of all of them.
         more: those of changes alone.
     """
@@ -70,6 +71,7 @@ class RunAnswers:
     returns: pl.DataFrame
     lost: pl.DataFrame
     phases: pl.DataFrame
+    events: pl.DataFrame
     steps: pl.DataFrame
     ranks: pl.DataFrame
     marks: pl.DataFrame
@@ -108,12 +110,23 @@ def answers_of(trace: Trace) -> RunAnswers | None:
         returns=said.returns.frame,
         lost=said.lost.frame,
         phases=said.phases.frame,
+        events=said.events,
         steps=STEPS_OF_RUN.empty() if buckets is None else _steps(buckets),
         ranks=RANKS_OF_RUN.empty() if buckets is None else _ranks(buckets),
         marks=marks,
         notes=tuple(notes),
         more=said.changes.notes,
     )
+
+
+@derived
+def windows_table(trace: Trace) -> Partial:
+    """The windows of the whole run, and which of them shows what; their traces are read, or what is left of them."""
+    said = answers_of(trace)
+    if said is None:
+        return Partial(WINDOWS.empty(), (NO_HISTORY,))
+    numbers = dispatch.call("window_numbers", trace)
+    return Partial(windows_of(said.marks, said.changes, said.spikes, said.events, numbers), said.notes)
 
 
 def _steps(shown: Bands) -> pl.DataFrame:

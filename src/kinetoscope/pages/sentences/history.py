@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from kinetoscope.advisor.wording import quoted
 from kinetoscope.model.history.history import History
 from kinetoscope.model.history.tables import PART_WORDS
 from kinetoscope.schema import Result
@@ -66,7 +67,10 @@ def history_sentences(history: History) -> list[Sentence]:
     spikes = [row for row in history.spikes if row["share"] >= _notable(row)]
     said = [
         lost_sentence(history.lost),
-        *(change_sentence(history.changes, row) for row in history.changes),
+        *(
+            join([change_sentence(history.changes, row), window_sentence(history.windows, row["number"])])
+            for row in history.changes
+        ),
         *(spike_sentence(history.spikes, row) for row in spikes),
         *(return_sentence(history.returns, row) for row in history.returns),
         phases_sentence(history.phases),
@@ -108,6 +112,16 @@ def spike_sentence(result: Result, row: Row) -> Sentence:
         "{count}{where} took {some}{excess} more: {why}, {share} of the run.",
         count=count, some=some, where=where, **facts,
     )  # fmt: skip
+
+
+def window_sentence(windows: Result | None, change: int) -> Sentence:
+    """`The window of step 41,260 shows decode_jpeg: 4.00 ms → 33.0 ms a step`; nothing where no window shows it."""
+    rows = [row for row in windows or () if row["change"] == change and row["shows"]]
+    if windows is None or not rows:
+        return EMPTY
+    facts = {name: cell(windows, name, change=change) for name in ("step", "shows", "before", "after")}
+    shows = facts.pop("shows").words(quoted(rows[0]["shows"]))
+    return say("The window of step {step} shows {shows}: {before} → {after} a step.", shows=shows, **facts)
 
 
 def return_sentence(result: Result, row: Row) -> Sentence:

@@ -1,4 +1,4 @@
-"""Phases of a run as marks: what the timers of frameworks, and `kinetoscope.range`, have around parts of it."""
+"""Phases of a run as marks: what timers of frameworks, `record_function` and `kinetoscope.range` have around parts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ _TIMERS: Final = {
     "slime.utils.timer": ("Timer", "start", "end"),
     "nemo_rl.utils.timer": ("Timer", "start", "stop"),
     "trl.extras.profiling": ("ProfilingContext", "__enter__", "__exit__"),
+    "torch.autograd.profiler": ("record_function", "__enter__", "__exit__"),
 }
 """Classes of timers by module, and their methods that begin and end a phase: of the name that is their argument, or
 the timer's own."""
+
+_NO_PHASES: Final = ("forward", "backward", "optimizer", "nn.module", "python gc")
+"""Beginnings of names that are no phases: parts of a step, modules, and what the recorder itself names; so are names
+with a number sign, which torch gives."""
 
 _MOST_OPEN: Final = 1000
 """Phases that are under way; what begins beyond these is none."""
@@ -44,7 +49,7 @@ class Phases:
 
     def ended(self, name: str, start: int, end: int) -> None:
         """A phase has ended."""
-        if end - start >= _LEAST_NS:
+        if end - start >= _LEAST_NS and "#" not in name and not name.lower().startswith(_NO_PHASES):
             self._add(name[:200], start, end)
 
     def _wrap(self, kind: str, begins: str, ends: str, module: Any) -> None:
