@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.cli import main
+from kinetoscope.record.history.jobs import folder_of_job, note_job
 from tests.conftest import OURS
 from tests.history.drawn import Noise, Planted, Run, draw
 from tests.history.written import records, write, write_run
@@ -92,3 +93,24 @@ def test_a_folder_without_a_history_is_waited_for(tmp_path: Path, capsys: pytest
     assert (code, "no step has ended yet" in out) == (0, True)
     code, _, error = run(capsys, "watch", tmp_path / "none", "--once")
     assert (code, error.count("\n")) == (1, 1)
+
+
+def test_a_run_is_watched_by_the_number_of_its_job(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    note_job(str(folder))
+    code, out, _ = run(capsys, "watch", "4711", "--once")
+    assert code == 0
+    assert str(folder) in out
+    code, _, error = run(capsys, "watch", "4712", "--once")
+    assert (code, error.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("job", ["", "../4711", "4711/..", "x" * 200])
+def test_what_is_no_number_of_a_job_has_no_folder(tmp_path: Path, job: str) -> None:
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "SLURM_JOB_ID": job}
+    note_job("folder", environment)
+    assert [*tmp_path.rglob("*")] == []
+    assert folder_of_job(job, environment) is None

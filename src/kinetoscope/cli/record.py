@@ -39,6 +39,7 @@ from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.always import cost_of
 from kinetoscope.record.hangs import collection
+from kinetoscope.record.history.jobs import note_job
 from kinetoscope.record.history.layout import ENDING as HISTORY_ENDING
 from kinetoscope.record.history.layout import FOLDER as HISTORY_FOLDER
 from kinetoscope.record.output import leftovers
@@ -89,6 +90,8 @@ def run(arguments: list[str]) -> int:
     before, snapshots, histories = _traces(plan), _snapshots(plan), _histories(plan)
     if plan.hang:
         collection.put_aside(plan.dir)
+    if plan.history:
+        note_job(plan.dir)
     log = DeviceLogger(Path(plan.dir), rank_identity().host) if args.device_log else None
     sending = _sending(plan.dir, args.to) if args.to else None
     dropped = DroppedWindows(plan) if plan.every and plan.history else None

@@ -1,8 +1,8 @@
 """`kinetoscope watch RUN`: a run as it goes on, on a terminal: for login nodes, where there is no browser and no port.
 
-RUN is the folder that `kinetoscope record --history` or `--every` writes to. Its files are opened anew at each look, so
-that a shared folder shows what another machine has written. It ends with the run, or with Ctrl-C. Where output is no
-terminal, or TERM is dumb, each look is a line.
+RUN is the folder that `kinetoscope record --history` or `--every` writes to, or the number of the job (Slurm, PBS,
+LSF, Grid Engine). Its files are opened anew at each look, so that a shared folder shows what another machine has
+written. It ends with the run, or with Ctrl-C. Where output is no terminal, or TERM is dumb, each look is a line.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kinetoscope.cli.shared.options import Parser, count, positive, typed
+from kinetoscope.record.history.jobs import folder_of_job
 
 if TYPE_CHECKING:
     from kinetoscope.screens.growing_run import Looked
@@ -38,12 +39,12 @@ _SENTENCES = 4
 def run(arguments: list[str]) -> int:
     """Look until the run ends."""
     parser = Parser(prog="kinetoscope watch", usage="kinetoscope watch RUN [options]", description=__doc__)
-    parser.add_argument("path", metavar="RUN", help="folder of the run")
+    parser.add_argument("path", metavar="RUN", help="folder of the run, or number of its job")
     parser.add_argument("--interval", type=typed(positive), default=2, metavar="SECONDS", help="between two looks (2)")
     parser.add_argument("--last", type=typed(count), default=0, metavar="N", help="draw the last N steps; 0: all")
     parser.add_argument("--once", action="store_true", help="look once")
     args = parser.parse_args(arguments)
-    watch = _Watch(args.path, args.last)
+    watch = _Watch(args.path if Path(args.path).exists() else folder_of_job(args.path) or args.path, args.last)
     drawn = _can_be_drawn_on(sys.stdout, os.environ)
     try:
         if drawn and not args.once:
