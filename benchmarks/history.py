@@ -64,6 +64,7 @@ dictionaries = (
     hooks._global_optimizer_pre_hooks, hooks._global_optimizer_post_hooks, net._forward_hooks, net._forward_pre_hooks
 )
 places = [(torch.autograd, "backward"), (Batches, "__next__"), (Batches, "__init__")]
+places += [(torch.autograd.profiler.record_function, name) for name in ("__enter__", "__exit__")]
 ours = [dict(each) for each in dictionaries], [getattr(*each) for each in places], list(gc.callbacks)
 plain = [{}] * 4, [each.__wrapped__ for each in ours[1]], []
 def put(state):

@@ -210,6 +210,11 @@ def history_steps(
     *,
     select: Selection = ...,
 ) -> Result: ...
+def history_windows(
+    job: Job | Readable,
+    *,
+    select: Selection = ...,
+) -> Result: ...
 def idle_breakdown(
     job: Job | Readable,
     *,
