@@ -65,14 +65,14 @@ def numbers_by_window(trace: Trace) -> WindowNumbers:
         if name not in files:
             return None
         with contextlib.suppress(InputError, OSError):
-            return _kept_numbers(files[name], files[name].stat().st_mtime_ns)
+            return _cached_numbers(files[name], files[name].stat().st_mtime_ns)
         return None
 
     return numbers_of
 
 
 @lru_cache(256)
-def _kept_numbers(path: Path, _changed: int) -> Mapping[str, float]:
+def _cached_numbers(path: Path, _changed: int) -> Mapping[str, float]:
     return window_numbers(path)
 
 
