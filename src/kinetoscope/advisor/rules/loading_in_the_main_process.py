@@ -45,6 +45,10 @@ _ROOM: Final = 1.25
 """So much faster than the training the workers together shall be, for batches differ."""
 
 
+_TAKING_NS: Final = 1_000_000
+"""Time that a batch which a worker has made costs the training thread, surely no more: it comes through shared memory
+and is put together again. 0.2 to 1 ms were measured; in steps of 1 to 10 ms that was more than loading had been."""
+
 _PIPELINE: Final = "transformers/pipelines/"
 _PIPELINE_CHANGE: Final = "\n".join(
     (
@@ -63,11 +67,12 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     Why it matters. While that thread makes a batch it launches nothing, so the device runs out of work. Workers make
     batches beside the training, and the thread takes one that is ready. At most, the steps gain the time of these
     spans. Three quarters of that count as likely (half where the training also runs on the host's cores), as far as the
-    suggested workers keep up: they share memory and disks with the training, and a ready batch has still to be taken.
-    No more are suggested than there are cores besides those of the training, where the recording says how many. A
-    pipeline of transformers starts its workers anew for each call, some pipelines one at most: there nothing is sure.
-    It is a note where there is a device whose work was not recorded; and a guess where the last quarter of the steps
-    loads for less than a fifth of what those before do, as a data set that keeps what it has loaded does.
+    suggested workers keep up: they share memory and disks with the training; less 1 ms for each batch, which a ready
+    one may still cost the training thread. No more are suggested than there are cores besides those of the training,
+    where the recording says how many. A pipeline of transformers starts its workers anew for each call, some pipelines
+    one at most: there nothing is sure. It is a note where there is a device whose work was not recorded; and a guess
+    where the last quarter of the steps loads for less than a fifth of what those before do, as a data set that keeps
+    what it has loaded does.
 
     What to do. Give the loader workers, and keep them from epoch to epoch. Give a pipeline all inputs in one call.
     """
@@ -84,6 +89,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     cores, _ = cores_for_workers(rank) or (_MAX_WORKERS, 0)
     workers = min(max(math.ceil(_ROOM * length / rest), _MIN_WORKERS), _MAX_WORKERS, cores)
     waiting = max(length / workers - rest, 0.0)
+    taking = _TAKING_NS * len(rows) / max(rank.step_count, 1)
     longest = rank.longest(rows)
     faded = _faded(rank.by_step(spans))
     in_pipeline = _is_in_pipeline(rank.trace, longest)
@@ -95,7 +101,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
             length=measured(length, "ns"),
             part=share(length, rank.step),
         ),
-        stake=rank.stake(part * np.maximum(gains - waiting, 0.0), gains),
+        stake=rank.stake(np.maximum(part * np.maximum(gains - waiting, 0.0) - taking, 0.0), gains),
         factors=main_thread_without(rank, spans),
         takes=length,
         change=_PIPELINE_CHANGE
