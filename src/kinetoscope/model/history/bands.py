@@ -221,6 +221,26 @@ def sums_of_steps(times: Float32s, own: Float32s) -> NDArray[np.float32]:
     )
 
 
+def buckets_of(dense: Float32s, size: int) -> NDArray[np.float32]:
+    """Buckets of so many steps each, of times and own work of all numbers: float32 [2, steps], NaN where there is none.
+
+    Most buckets have all of their steps, and need no care for what is not there.
+    """
+    whole = dense.reshape(2, -1, size)
+    full = ~np.isnan(whole.sum(axis=2)).any(axis=0)
+    times, own = whole[:, full] if not full.all() else whole
+    made = np.empty((_FIELDS, whole.shape[1]), np.float32)
+    made[:, full] = (
+        times.min(axis=1),
+        times.max(axis=1),
+        times.sum(axis=1, dtype=np.float64),
+        own.sum(axis=1, dtype=np.float64),
+        np.full(len(times), size),
+    )
+    made[:, ~full] = summed(sums_of_steps(*whole[:, ~full].reshape(2, -1)), size)
+    return made
+
+
 def nothing(count: int) -> NDArray[np.float32]:
     """So many buckets without a step."""
     return np.tile(_EMPTY_BUCKET, count)

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from kinetoscope.model.history.bands import (
     Bands,
+    buckets_of,
     nothing,
     over_ranks,
     require_numbers,
     size_for,
     step_times,
     summed,
-    sums_of_steps,
 )
 
 
@@ -63,7 +63,7 @@ class Overview:
         low, high = first // size, (end - 1) // size + 1
         dense = np.full((2, (high - low) * size), np.nan, np.float32)
         dense[:, step - low * size] = times
-        self._of_ranks.append(_RankBuckets(rank, size, low, summed(sums_of_steps(*dense), size)))
+        self._of_ranks.append(_RankBuckets(rank, size, low, buckets_of(dense, size)))
 
     def bands(self) -> Bands | None:
         """The buckets over all ranks, a row for each; None without a step."""

@@ -219,6 +219,8 @@ def _explained(windows: Intervals, above: Floats, marks: pl.DataFrame) -> tuple[
     Returns:
         Indices of windows, and float64 [these, EXPLAINING].
     """
+    if not marks.height:
+        return np.zeros(0, np.int64), np.zeros((0, len(EXPLAINING)))
     kind = marks["kind"].cast(pl.Enum(EXPLAINING), strict=False).to_physical().fill_null(len(EXPLAINING)).to_numpy()
     start, end = marks["start"].to_numpy(), marks["end"].to_numpy()
     counts = (kind < len(EXPLAINING)) & (end > start)

@@ -18,6 +18,9 @@ from kinetoscope.readers.history.files import HistoryFile, HistoryRows, Place, R
 from kinetoscope.record.history.layout import UNKNOWN_INTEGER
 
 _OF_FILE: Final = ("rank", "attempt")
+_EXACT: Final = 1 << 52
+"""Bound of numbers that are rounded at once: they are known, and have a place among whole ones."""
+
 _FILES_AHEAD: Final = 4
 """Files that are read before they are asked for."""
 
@@ -162,11 +165,16 @@ def _column(file: HistoryFile, records: Records, name: str) -> pl.Series:
         return pl.Series(name, records["start"] + _durations(records["duration"]))
     if name not in file.scales:
         return pl.Series(name, [None], pl.Int64).new_from_index(0, len(records))
-    values = np.ascontiguousarray(records[name])
+    values, scale = np.ascontiguousarray(records[name]), file.scales[name]
     if values.dtype.kind == "f":
-        known = pl.Series(name, values * np.float64(file.scales[name])).fill_nan(None).round()
-        return known.cast(pl.Int64, strict=False)
-    series = pl.Series(name, values.astype(np.int64) * file.scales[name])
+        if np.isnan(values).all():
+            return pl.Series(name, [None], pl.Int64).new_from_index(0, len(values))
+        if not abs(values.min()) < _EXACT / scale > abs(values.max()):  # NaN is no number
+            known = pl.Series(name, values * np.float64(scale)).fill_nan(None).round()
+            return known.cast(pl.Int64, strict=False)
+        whole = values.astype(np.float64)
+        return pl.Series(name, np.rint(whole if scale == 1 else whole * scale).astype(np.int64))
+    series = pl.Series(name, values.astype(np.int64) if scale == 1 else values.astype(np.int64) * scale)
     if values.dtype.kind == "u" and name != "step" and (unknown := values == UNKNOWN_INTEGER).any():
         return series.set(pl.Series(unknown), None)
     return series
