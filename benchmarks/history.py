@@ -47,7 +47,7 @@ def millisecond():
         pass
     least()
 net = torch.nn.Sequential(*(layer for _ in range(6) for layer in (torch.nn.Linear(256, 256), torch.nn.ReLU())))
-adam = torch.optim.Adam(net.parameters())
+adam = torch.optim.Adam(net.parameters(), lr=0.0)
 def batches():
     while True:
         yield from torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(6400, 256)), batch_size=64)
