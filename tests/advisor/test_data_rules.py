@@ -330,6 +330,22 @@ def test_pinned_copies_that_nobody_waits_for_are_well(tmp_path: Path) -> None:
     assert findings("DATA007", view) == []
 
 
+def test_copies_that_nothing_runs_beside_could_come_earlier(tmp_path: Path) -> None:
+    """Of 400 µs the kernel behind it waits for 63: then it would have been launched anyway."""
+    events = copying(PINNED, sync=False)
+    (finding,) = findings("DATA009", rank_view(tmp_path, *events))
+    assert finding.takes == 400_000
+    assert finding.stake.low == 0
+    assert 55_000 < finding.stake.high < 70_000
+    assert "400\xa0µs of each step (20%)" in str(finding.message)
+    for number in range(COUNT):
+        begin = number * 2 * STEP + 5000
+        events += [launch(begin, 1000, 100 + number), kernel("other", begin + 1000, 400_000, 100 + number, stream=9)]
+    assert findings("DATA009", rank_view(tmp_path, *events)) == []
+    assert findings("DATA009", rank_view(tmp_path, *copying(PAGEABLE, sync=False))) == []
+    assert findings("DATA009", rank_view(tmp_path, *copying(PINNED, sync=True))) == []
+
+
 def test_pinned_copies_that_the_host_waits_for(tmp_path: Path) -> None:
     """The host launches 400 µs sooner; then the copy is what the kernel waits for."""
     (finding,) = findings("DATA007", rank_view(tmp_path, *copying(PINNED, sync=True)))

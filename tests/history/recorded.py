@@ -92,10 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=1, help="number of the first case")
     parser.add_argument("--last", type=int, default=len(CASES), help="number of the last one")
+    parser.add_argument("--only", type=int, nargs="*", default=[], metavar="N", help="numbers of cases, instead")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the runs there")
     given = parser.parse_args(arguments)
     scores: list[Score] = []
-    for number, case in enumerate(CASES[given.first - 1 : given.last], given.first):
+    for number in given.only or range(given.first, given.last + 1):
+        case = CASES[number - 1]
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(given.keep or temporary) / f"{number:02}"
             scores.append(recorded(case, folder))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinetoscope.model.history.history import History, history
+from kinetoscope.pages.sentences.history import NOTABLE_SPIKES
 from tests.history.drawn import Planted, Run, draw
 
 NEAR = 0.01
@@ -55,11 +56,11 @@ def verdict(run: Run, answers: History) -> Score:
 
 
 def alarms_of(answers: History) -> list[dict[str, Any]]:
-    """Everything that is said of a run as news: changes, periods of spikes that are no quick saves, returns."""
+    """Everything that is said of a run as news: changes, periods of spikes that cost something, returns."""
     changes = [dict(row, table="changes") for row in answers.changes]
     periods = [dict(row, table="spikes", kind="period") for row in answers.spikes if row["period"] is not None]
     returns = [dict(row, table="returns", kind="return") for row in answers.returns]
-    return [*changes, *(each for each in periods if each["count"] > 4), *returns]
+    return [*changes, *(each for each in periods if each["count"] > 4 and each["share"] >= NOTABLE_SPIKES), *returns]
 
 
 def _is_there(run: Run, planted: Planted, row: dict[str, Any]) -> bool:

@@ -22,6 +22,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "copies_from_pageable_memory",
         "images_copied_as_floats",
         "blocking_copies",
+        "exposed_copies_to_device",
         "padded_sequences",
     ),
     "Host": (
