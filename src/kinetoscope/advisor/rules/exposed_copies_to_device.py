@@ -63,7 +63,8 @@ def exposed_copies_to_device(rank: RankView) -> Iterator[Finding]:
     size = int(to_device.bytes[which].sum())
     yield Finding(
         message=say(
-            "Nothing computes while data is copied to the device, {whole} of each step ({part}). {copies} bring {size}.",
+            "Nothing computes while data is copied to the device, {whole} of each step ({part}). {copies} bring"
+            " {size}.",
             whole=rank.time_per_step(gone.length),
             part=share(rank.per_step(gone.length), rank.step),
             copies=rank.each_step(len(which), "copy", "copies"),
