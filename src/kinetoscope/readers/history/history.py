@@ -18,7 +18,7 @@ from kinetoscope.readers.history.files import HistoryFile, HistoryRows, Place, R
 from kinetoscope.record.history.layout import UNKNOWN_INTEGER
 
 _OF_FILE: Final = ("rank", "attempt")
-_EXACT: Final = 1 << 52
+_BOUND_OF_WHOLE_NUMBERS: Final = 1 << 52
 """Bound of numbers that are rounded at once: they are known, and have a place among whole ones."""
 
 _FILES_AHEAD: Final = 4
@@ -169,7 +169,7 @@ def _column(file: HistoryFile, records: Records, name: str) -> pl.Series:
     if values.dtype.kind == "f":
         if np.isnan(values).all():
             return pl.Series(name, [None], pl.Int64).new_from_index(0, len(values))
-        if not abs(values.min()) < _EXACT / scale > abs(values.max()):  # NaN is no number
+        if not abs(values.min()) < _BOUND_OF_WHOLE_NUMBERS / scale > abs(values.max()):  # NaN is no number
             known = pl.Series(name, values * np.float64(scale)).fill_nan(None).round()
             return known.cast(pl.Int64, strict=False)
         whole = values.astype(np.float64)
