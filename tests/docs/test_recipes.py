@@ -37,3 +37,8 @@ def test_a_recipe_leads_to_a_first_sentence(name: str, tmp_path: Path) -> None:
             assert agrees(said, printed.replace(f"{tmp_path}/", "")), printed[-3000:]
             sentences.append("A step takes" in printed)
     assert sentences == [False, True]
+    whole = ["record", "--history", "-o", "runs/whole", "--", sys.executable, "train.py"]
+    for words in (whole, ["history", "runs/whole"]):
+        done = run([sys.executable, "-m", "kinetoscope", *words], cwd=tmp_path, env=given)
+        assert done.returncode == 0, done.stderr[-3000:]
+    assert " · ended" in done.stdout

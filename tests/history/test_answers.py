@@ -175,6 +175,20 @@ def test_a_change_is_said_with_its_numbers() -> None:
     assert {each.name for each in sentence.quantities} >= {"step", "who", "size", "part_before", "part_after"}
 
 
+def test_a_first_step_that_takes_long_is_said_as_such() -> None:
+    times = np.full(400, 100_000_000)
+    times[0] = 5 * SECOND
+    said = [str(each).replace("\xa0", " ") for each in history_sentences(answers_of(series(times)))]
+    assert "The first step on rank 0 took 4.90 s more than those after it, 10.9% of the run." in said
+
+
+def test_of_several_ranks_it_is_said_whose_time_was_lost() -> None:
+    slow = np.full(1000, 100_000_000)
+    slow[::100] = SECOND
+    said = " ".join(map(str, history_sentences(answers_of(series(slow), series(slow, rank=1)))))
+    assert "of the run, by the rank that lost most in each." in said
+
+
 @pytest.mark.parametrize("planted", PLANTED[6:15:2], ids=lambda each: each.planted[0].kind)
 def test_each_number_of_a_sentence_is_a_cell(planted: Run) -> None:
     for sentence in history_sentences(answers(planted, 3)):

@@ -99,17 +99,22 @@ def spike_sentence(result: Result, row: Row) -> Sentence:
     )
     facts: dict[str, Quantity | str] = {"why": why, **{name: _of(result, row, name) for name in ("excess", "share")}}
     where = say(" on {who}", who=_who(result, row)) if row["who"] != "all" and row["ranks"] else EMPTY
+    if row["count"] == 1 and row["first"] == 0 and not row["cause"]:
+        return say(
+            "The first step{where} took {excess} more than those after it, {share} of the run.", where=where, **facts
+        )
+    facts["counted"] = "" if row["ranks"] == 1 else ", by the rank that lost most in each"
     if row["period"] is not None:
         period = _of(result, row, "period")
         period = period.words(grouped(round(row["period"])))
         return say(
-            "Every {period} steps a step takes {excess} more{where}: {why}, {share} of the run.",
+            "Every {period} steps a step takes {excess} more{where}: {why}, {share} of the run{counted}.",
             period=period, where=where, **facts,
         )  # fmt: skip
     count = _of(result, row, "count").words(f"{grouped(row['count'])} step{'s' * (row['count'] != 1)}")
     some = say("typically ") if row["count"] > 1 else EMPTY
     return say(
-        "{count}{where} took {some}{excess} more: {why}, {share} of the run.",
+        "{count}{where} took {some}{excess} more: {why}, {share} of the run{counted}.",
         count=count, some=some, where=where, **facts,
     )  # fmt: skip
 
