@@ -72,7 +72,10 @@ def bare() -> set[str]:
 
 def short() -> set[str]:
     lines = {path: text.count("\n") for path, (text, _) in modules().items()}
-    named = (path for path in lines if Path(path).stem not in ("__init__", "__main__"))
+    # An analysis is a module, however little it needs.
+    named = (
+        each for each in lines if Path(each).stem not in ("__init__", "__main__") and Path(each).parts[0] != "analyses"
+    )
     return {path for path in named if lines[path] < SHORTEST_MODULE_LINES}
 
 

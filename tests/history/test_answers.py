@@ -179,7 +179,7 @@ def test_a_first_step_that_takes_long_is_said_as_such() -> None:
     times = np.full(400, 100_000_000)
     times[0] = 5 * SECOND
     said = [str(each).replace("\xa0", " ") for each in history_sentences(answers_of(series(times)))]
-    assert "The first step on rank 0 took 4.90 s more than those after it, 10.9% of the run." in said
+    assert "The first step took 4.90 s more than those after it, 10.9% of the run." in said
 
 
 def test_of_several_ranks_it_is_said_whose_time_was_lost() -> None:

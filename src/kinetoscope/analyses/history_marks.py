@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.history.of_trace import FILES, both, table_of
+from kinetoscope.model.history.of_trace import of_run, table_of
 from kinetoscope.model.history.series import MARKS
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
@@ -26,14 +25,4 @@ def history_marks(trace: Trace, select: Selection) -> Partial:
     return table_of(trace, "marks", RESULT)
 
 
-ANALYSIS = Analysis(
-    "Marks of the run",
-    history_marks,
-    RESULT,
-    combine=both,
-    across_ranks=True,
-    of_device_work=False,
-    of_calls=False,
-    selection_notes="never",
-    of_files=FILES,
-)
+ANALYSIS = of_run("Marks of the run", history_marks, RESULT)

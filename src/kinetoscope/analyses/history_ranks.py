@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.history.of_trace import FILES, RANKS_OF_RUN, both, table_of
+from kinetoscope.model.history.of_trace import RANKS_OF_RUN, of_run, table_of
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 
@@ -26,14 +25,4 @@ def history_ranks(trace: Trace, select: Selection) -> Partial:
     return table_of(trace, "ranks", RESULT)
 
 
-ANALYSIS = Analysis(
-    "Ranks of the run",
-    history_ranks,
-    RESULT,
-    combine=both,
-    across_ranks=True,
-    of_device_work=False,
-    of_calls=False,
-    selection_notes="never",
-    of_files=FILES,
-)
+ANALYSIS = of_run("Ranks of the run", history_ranks, RESULT)

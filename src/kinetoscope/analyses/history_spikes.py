@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.history.of_trace import FILES, both, rank_first, table_of
+from kinetoscope.model.history.of_trace import of_run, rank_first, table_of
 from kinetoscope.model.history.tables import SPIKES
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
@@ -28,14 +27,4 @@ def history_spikes(trace: Trace, select: Selection) -> Partial:
     return table_of(trace, "spikes", RESULT)
 
 
-ANALYSIS = Analysis(
-    "Spikes of the run",
-    history_spikes,
-    RESULT,
-    combine=both,
-    across_ranks=True,
-    of_device_work=False,
-    of_calls=False,
-    selection_notes="never",
-    of_files=FILES,
-)
+ANALYSIS = of_run("Spikes of the run", history_spikes, RESULT)

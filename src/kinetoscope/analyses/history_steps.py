@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from kinetoscope.charts import Lines
-from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.history.of_trace import FILES, STEPS_OF_RUN, both, table_of
+from kinetoscope.model.history.of_trace import STEPS_OF_RUN, of_run, table_of
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 
@@ -28,15 +27,4 @@ def history_steps(trace: Trace, select: Selection) -> Partial:
     return table_of(trace, "steps", RESULT)
 
 
-ANALYSIS = Analysis(
-    "Step times of the run",
-    history_steps,
-    RESULT,
-    chart=Lines("step", "slowest", steps=False),
-    combine=both,
-    across_ranks=True,
-    of_device_work=False,
-    of_calls=False,
-    selection_notes="never",
-    of_files=FILES,
-)
+ANALYSIS = of_run("Step times of the run", history_steps, RESULT, Lines("step", "slowest", steps=False))

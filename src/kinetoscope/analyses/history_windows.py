@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.history.of_trace import FILES, both, rank_first, windows_table
+from kinetoscope.model.history.of_trace import of_run, rank_first, windows_table
 from kinetoscope.model.history.windows import WINDOWS
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
@@ -28,14 +27,4 @@ def history_windows(trace: Trace, select: Selection) -> Partial:
     return Partial(RESULT.conform(windows_table(trace).frame.select(RESULT.names)), windows_table(trace).notes)
 
 
-ANALYSIS = Analysis(
-    "Windows of the run",
-    history_windows,
-    RESULT,
-    combine=both,
-    across_ranks=True,
-    of_device_work=False,
-    of_calls=False,
-    selection_notes="never",
-    of_files=FILES,
-)
+ANALYSIS = of_run("Windows of the run", history_windows, RESULT)

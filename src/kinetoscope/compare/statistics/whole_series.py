@@ -12,9 +12,9 @@ import polars as pl
 
 from kinetoscope import dispatch
 from kinetoscope.errors import UsageError
-from kinetoscope.model.analysis import Analysis, Question
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.answer import Partial
-from kinetoscope.model.history.of_trace import FILES, both
+from kinetoscope.model.history.of_trace import both, of_run
 from kinetoscope.model.history.rank_series import PARTS
 from kinetoscope.model.history.run_series import RunSeries, series_of_ranks
 from kinetoscope.model.job import Job
@@ -82,14 +82,4 @@ def _rows(run: RunSeries) -> Iterator[pl.DataFrame]:
         yield frame.with_columns(rank=pl.lit(each.rank, pl.Int64))
 
 
-_ANALYSIS: Final = Analysis(
-    "Blocks of steps",
-    _of_run,
-    RESULT,
-    combine=both,
-    across_ranks=True,
-    of_device_work=False,
-    of_calls=False,
-    selection_notes="never",
-    of_files=FILES,
-)
+_ANALYSIS: Final = of_run("Blocks of steps", _of_run, RESULT)

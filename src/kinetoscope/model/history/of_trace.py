@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope import dispatch
+from kinetoscope.charts import Chart
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.history.bands import Bands
 from kinetoscope.model.history.history import history_of
@@ -177,3 +179,19 @@ def table_of(trace: Trace, name: str, schema: Schema) -> Partial:
 def both(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     """The rows of several; all but one have none."""
     return pl.concat([one, other])
+
+
+def of_run(title: str, function: Callable[..., Partial], result: Schema, chart: Chart | None = None) -> Analysis:
+    """An analysis of the history of a run: it is asked once, of all its files, and nothing is selected."""
+    return Analysis(
+        title,
+        function,
+        result,
+        chart=chart,
+        combine=both,
+        across_ranks=True,
+        of_device_work=False,
+        of_calls=False,
+        selection_notes="never",
+        of_files=FILES,
+    )

@@ -71,7 +71,7 @@ def history_sentences(history: History) -> list[Sentence]:
             join([change_sentence(history.changes, row), window_sentence(history.windows, row["number"])])
             for row in history.changes
         ),
-        *(spike_sentence(history.spikes, row) for row in spikes),
+        *(_first_step(history.spikes, row) or spike_sentence(history.spikes, row) for row in spikes),
         *(return_sentence(history.returns, row) for row in history.returns),
         phases_sentence(history.phases),
         *(growth_sentence(history.phases, row) for row in history.phases if abs(row["growth"] or 0) >= NOTABLE_GROWTH),
@@ -99,10 +99,6 @@ def spike_sentence(result: Result, row: Row) -> Sentence:
     )
     facts: dict[str, Quantity | str] = {"why": why, **{name: _of(result, row, name) for name in ("excess", "share")}}
     where = say(" on {who}", who=_who(result, row)) if row["who"] != "all" and row["ranks"] else EMPTY
-    if row["count"] == 1 and row["first"] == 0 and not row["cause"]:
-        return say(
-            "The first step{where} took {excess} more than those after it, {share} of the run.", where=where, **facts
-        )
     facts["counted"] = "" if row["ranks"] == 1 else ", by the rank that lost most in each"
     if row["period"] is not None:
         period = _of(result, row, "period")
@@ -117,6 +113,14 @@ def spike_sentence(result: Result, row: Row) -> Sentence:
         "{count}{where} took {some}{excess} more: {why}, {share} of the run{counted}.",
         count=count, some=some, where=where, **facts,
     )  # fmt: skip
+
+
+def _first_step(result: Result, row: Row) -> Sentence:
+    """`The first step took 4.90 s more than those after it, 10.9% of the run`; nothing of other spikes."""
+    if row["count"] != 1 or row["first"] != 0 or row["cause"]:
+        return EMPTY
+    facts = {name: _of(result, row, name) for name in ("excess", "share")}
+    return say("The first step took {excess} more than those after it, {share} of the run.", **facts)
 
 
 def window_sentence(windows: Result | None, change: int) -> Sentence:

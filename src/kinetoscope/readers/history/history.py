@@ -167,17 +167,21 @@ def _column(file: HistoryFile, records: Records, name: str) -> pl.Series:
         return pl.Series(name, [None], pl.Int64).new_from_index(0, len(records))
     values, scale = np.ascontiguousarray(records[name]), file.scales[name]
     if values.dtype.kind == "f":
-        if np.isnan(values).all():
-            return pl.Series(name, [None], pl.Int64).new_from_index(0, len(values))
-        if not abs(values.min()) < _BOUND_OF_WHOLE_NUMBERS / scale > abs(values.max()):  # NaN is no number
-            known = pl.Series(name, values * np.float64(scale)).fill_nan(None).round()
-            return known.cast(pl.Int64, strict=False)
-        whole = values.astype(np.float64)
-        return pl.Series(name, np.rint(whole if scale == 1 else whole * scale).astype(np.int64))
+        return _rounded(name, values, scale)
     series = pl.Series(name, values.astype(np.int64) if scale == 1 else values.astype(np.int64) * scale)
     if values.dtype.kind == "u" and name != "step" and (unknown := values == UNKNOWN_INTEGER).any():
         return series.set(pl.Series(unknown), None)
     return series
+
+
+def _rounded(name: str, values: NDArray[np.float32], scale: int) -> pl.Series:
+    """Numbers times a scale as whole ones; NaN is null."""
+    if np.isnan(values).all():
+        return pl.Series(name, [None], pl.Int64).new_from_index(0, len(values))
+    if not abs(values.min()) < _BOUND_OF_WHOLE_NUMBERS / scale > abs(values.max()):  # one is NaN, or large
+        return pl.Series(name, values * np.float64(scale)).fill_nan(None).round().cast(pl.Int64, strict=False)
+    whole = values.astype(np.float64)
+    return pl.Series(name, np.rint(whole if scale == 1 else whole * scale).astype(np.int64))
 
 
 def _durations(values: NDArray[np.float32]) -> NDArray[np.int64]:
