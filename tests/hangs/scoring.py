@@ -63,6 +63,8 @@ def is_right(planted: Planted, form: Form, said: HangVerdict) -> bool:
     named, allowed = {*said.ranks}, {*planted.ranks, *planted.others}
     if said.cause == "rank ended" and said.certainty == "guess":
         allowed |= form.lost
+    if len(said.differs) == 2 and all(len(ranks) == 1 for ranks in said.differs.values()):
+        allowed |= named  # no third rank tells which of the two is right
     if said.certainty == "guess" and said.cause in ("rank ended", "missing rank") and _is_alone(planted, form):
         return bool(named) and named <= form.lost | form.early
     if not planted.ranks or (said.cause == "different root" and said.certainty == "guess"):
