@@ -22,8 +22,8 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "copies_from_pageable_memory",
         "images_copied_as_floats",
         "blocking_copies",
-        "exposed_copies_to_device",
         "padded_sequences",
+        "exposed_copies_to_device",
     ),
     "Host": (
         "launch_bound_steps",
