@@ -12,7 +12,7 @@ from kinetoscope.compare.gate.baseline import load, save
 from kinetoscope.compare.gate.gate import gate
 from kinetoscope.compare.statistics.numbers import numbers
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import ALL, EVERY_STEP, Selection
 from kinetoscope.pages.compare import page
 from kinetoscope.reading import read
 from tests.conftest import OURS
@@ -69,6 +69,11 @@ def test_a_part_of_a_run_is_compared_with_another(tmp_path: Path) -> None:
     assert [count for _, count in difference.rows.frame.select("category", "new_calls").rows()] == [1.0, 1.0]
     changed = dict(difference.rows.frame.select("category", "change").rows())
     assert changed["rest"] == 50_000_000
+
+
+def test_all_steps_are_all_of_them(folders: dict[str, Path]) -> None:
+    base, new = folders["base"], folders["slower"]
+    assert diff(base, new, select=Selection(steps=EVERY_STEP)).change == diff(base, new).change
 
 
 def test_the_gate_holds_whole_runs(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ def whole_series(job: Job, select: Selection) -> Result:
 def _of_run(trace: Trace, select: Selection) -> Partial:
     """The blocks of steps of all ranks."""
     chosen, notes = select.steps, list[Note]()
-    steps = (min(chosen), max(chosen)) if chosen and chosen != STEADY_STEPS else None
+    ends = (chosen[0], chosen[-1]) if chosen and chosen != STEADY_STEPS else None  # "all" is a very long range
+    steps = ends and (min(ends), max(ends))
 
     def tables_of_ranks() -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         some = (each for each in dispatch.call("series", trace, select.ranks, steps) if each.steps.height)
