@@ -50,6 +50,21 @@ def test_a_stretch_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "Steps 300 – 500" in out
 
 
+def test_the_summary_of_a_history_is_what_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "summary", folder)
+    assert code == 0
+    flat = " ".join(out.replace("\N{NO-BREAK SPACE}", " ").split())
+    assert "From step 400 on, rank 1 takes" in flat
+    assert "kinetoscope diff OTHER" in flat
+    assert "No rank makes the others wait" not in flat
+
+
+def test_of_a_steady_run_it_is_said_that_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, records(400))
+    _, out, _ = run(capsys, "history", tmp_path)
+    assert "A step takes 110 ms; nothing changed" in out.replace("\N{NO-BREAK SPACE}", " ")
+
+
 def test_a_run_without_history_is_an_error_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, error = run(capsys, "history", OURS / "mlp.pt.trace.json.gz")
     assert (code, "record --history" in error, error.count("\n")) == (1, True, 1)

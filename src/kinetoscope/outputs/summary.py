@@ -10,7 +10,7 @@ from kinetoscope.analyses import GROUPS, asked
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import stored
-from kinetoscope.pages.answers.summary import of_hang, of_run, of_snapshots
+from kinetoscope.pages.answers.summary import of_hang, of_history, of_run, of_snapshots
 from kinetoscope.pages.blocks import Page
 from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS
 from kinetoscope.pages.sentences.hang import hang_question
@@ -37,6 +37,10 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Page:
         InputError: no rank can be read.
     """
     job, recorded = part_of(of, select)
+    if all(each.is_history for each in job.sources):
+        from kinetoscope.pages import history
+
+        return of_history(job.path, history.page(job, recorded, {}))
     select = default_to_steady(recorded)
     alone = all(each.is_snapshot for each in job.sources)
     if alone:  # later snapshots of a rank have what earlier ones have

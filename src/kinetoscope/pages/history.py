@@ -17,7 +17,13 @@ from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages.blocks import Bar, BarsBlock, Block, Cell, Fact, FactsBlock, Link, NoteBlock, Page
 from kinetoscope.pages.pictures.run_steps import run_picture
 from kinetoscope.pages.sections.tables import table, with_values
-from kinetoscope.pages.sentences.history import CAUSE_WORDS, history_sentences, lost_sentence, stretch_sentences
+from kinetoscope.pages.sentences.history import (
+    CAUSE_WORDS,
+    history_sentences,
+    lost_sentence,
+    steady_sentence,
+    stretch_sentences,
+)
 from kinetoscope.schema import Result, Schema
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.sentences import Sentence, join
@@ -79,7 +85,7 @@ def composed(said: Mapping[str, Result], stretch: tuple[int, int] | None, window
     if not said["steps"].frame.height:
         return Page("history", "History", " ".join(notes))
     sentences = sentences_of(said)
-    first, others = _first(sentences, lost_sentence(said["lost"]))
+    first, others = _first(sentences or [steady_sentence(said["steps"])], lost_sentence(said["lost"]))
     blocks = tuple(_blocks(said, others, stretch, windows))
     return Page("history", "History", first, _facts(said), blocks, notes)
 

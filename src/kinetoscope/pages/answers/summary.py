@@ -115,6 +115,17 @@ def of_hang(path: str, results: Mapping[str, Result]) -> Page:
     )
 
 
+def of_history(path: str, said: Page) -> Page:
+    """The summary of a run of which nothing but its history is there: what that says, and what to ask next."""
+    quoted = _quoted(path)
+    commands = (
+        (f"kinetoscope history {quoted} --steps 1000-2000", "more about a stretch"),
+        (f"kinetoscope diff OTHER {quoted}", "against another run, by the parts of a step"),
+        (f"kinetoscope show history-lost {quoted}", "where its time went"),
+    )
+    return replace(said, name="summary", commands=commands)
+
+
 def _blocks(
     of: Digest, results: Mapping[str, Result], advice: Advice | None, memory: Sequence[Sentence]
 ) -> Iterator[Block]:

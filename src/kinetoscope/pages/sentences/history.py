@@ -162,6 +162,12 @@ def growth_sentence(result: Result, row: Row) -> Sentence:
     )
 
 
+def steady_sentence(steps: Result) -> Sentence:
+    """What is said of a run of which nothing else is: `A step takes 120 ms from the first to the last; …`."""
+    median = computed(steps, lambda frame: frame["median"].median(), "ns")
+    return say("A step takes {median}; nothing changed, and no time was lost that stands out.", median=median)
+
+
 def lost_sentence(result: Result) -> Sentence:
     """`Of 5.00 h 0.400 h were lost: 5% evaluation, 3% by change 1`; nothing of a series without steps."""
     rows = [row for row in result if row["cause"] != "best" and row["time"] > 0]
