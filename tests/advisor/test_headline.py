@@ -44,7 +44,7 @@ def test_the_headline_is_the_first_finding(found: Finding, sentence: str) -> Non
 def test_without_steps_the_first_finding_leads_whatever_it_costs() -> None:
     found = finding(0, 0, "Memory grows on `cuda:0`. It does.")
     assert Advice((found,), 0.0).headline == "Memory grows on `cuda:0`."
-    assert Advice((), 0.0).headline == "No rule finds anything that costs time."
+    assert Advice((), 0.0).headline == "No rule could be asked: there is no time of a program to examine."
 
 
 def test_a_name_may_hold_full_stops() -> None:

@@ -174,6 +174,8 @@ class Advice:
         if self.timed:
             least = constant(WARNING_SHARE, "fraction").words(f"{WARNING_SHARE:.0%}")
             return say("No finding costs more than {least} of a step.", least=least)
+        if not self.step:
+            return say("No rule could be asked: there is no time of a program to examine.")
         return say("No rule finds anything that costs time.")
 
     @property
