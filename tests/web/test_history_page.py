@@ -59,7 +59,7 @@ def test_two_histories_are_compared(at: Tab) -> None:
     at.page.goto(f"{at.address}/#/{runs['ended']}/compare?base={runs['growing']}")
     at.page.locator(".block-bars").wait_for()
     assert at.sentence.startswith("A step takes")
-    assert "data loading" in at.page.locator("main").inner_text().lower()
+    assert "rest of the step" in at.page.locator("main").inner_text().lower()
     at.shot("compare-histories")
 
 
