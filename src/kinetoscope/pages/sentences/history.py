@@ -163,7 +163,7 @@ def growth_sentence(result: Result, row: Row) -> Sentence:
 
 
 def steady_sentence(steps: Result) -> Sentence:
-    """What is said of a run of which nothing else is: `A step takes 120 ms from the first to the last; …`."""
+    """A run of which nothing else is said: `A step takes 120 ms; nothing changed, …`."""
     median = computed(steps, lambda frame: frame["median"].median(), "ns")
     return say("A step takes {median}; nothing changed, and no time was lost that stands out.", median=median)
 
