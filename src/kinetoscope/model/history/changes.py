@@ -6,18 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.history.causes import Cause, mark_near
 from kinetoscope.model.history.creep import creeps_of
-from kinetoscope.model.history.phases import phase_of_shift
+from kinetoscope.model.history.phases import phase_marks, phase_of_shift
 from kinetoscope.model.history.rank_series import MEASURED
-from kinetoscope.model.history.run_series import RunSeries
+from kinetoscope.model.history.run_series import RunSeries, who
 from kinetoscope.model.history.shifts import Shift, step_interval
 from kinetoscope.model.history.tables import CHANGES
-from kinetoscope.model.trace.text import listed
 
 _STRONG: Final = 1.5
 """Times its limits that the evidence and the size of a sure change are at least."""
@@ -33,7 +30,8 @@ def changes_of(run: RunSeries, shifts: Sequence[Shift], causes: Sequence[Cause])
 
     The row of `shifts[n]` is the one whose number is n + 1.
     """
-    rows = [dict.fromkeys(CHANGES.names) | _row(run, each, shifts) for each in zip(shifts, causes, strict=True)]
+    marks = phase_marks(run)
+    rows = [dict.fromkeys(CHANGES.names) | _row(run, each, shifts, marks) for each in zip(shifts, causes, strict=True)]
     rows += [dict.fromkeys(CHANGES.names) | {**each, **who(run, each["rows"])} for each in creeps_of(run)]
     for number, row in enumerate(rows, 1):
         row["number"] = number
@@ -41,7 +39,7 @@ def changes_of(run: RunSeries, shifts: Sequence[Shift], causes: Sequence[Cause])
     return CHANGES.frame(rows)
 
 
-def _row(run: RunSeries, each: tuple[Shift, Cause], shifts: Iterable[Shift]) -> dict[str, Any]:
+def _row(run: RunSeries, each: tuple[Shift, Cause], shifts: Iterable[Shift], marks: pl.DataFrame) -> dict[str, Any]:
     shift, cause = each
     if shift.is_drift:
         step = low = high = run.step_of(0)
@@ -67,9 +65,7 @@ def _row(run: RunSeries, each: tuple[Shift, Cause], shifts: Iterable[Shift]) -> 
         "part": cause.part,
         "part_before": _known(cause.before),
         "part_after": _known(cause.after),
-        **dict(
-            zip(("phase", "phase_before", "phase_after"), phase_of_shift(run, shift, cause.rows) or (), strict=False)
-        ),
+        **phase_of_shift(run, marks, shift, cause.rows),
         **{part: _known(float(size)) for part, size in zip(MEASURED, cause.changes, strict=True)},
         "mark": mark,
         "certainty": _certainty(run, shift, cause, high - low),
@@ -84,13 +80,6 @@ def _certainty(run: RunSeries, shift: Shift, cause: Cause, width: int) -> str:
     near = shift.is_drift or width <= _SURE_PLACE * run.steps
     missed = 4 - sum((strong, large, cause.part is not None, near))
     return ("sure", "likely")[missed] if missed < 2 else "guess"
-
-
-def who(run: RunSeries, rows: Bools) -> dict[str, Any]:
-    """The columns that say which ranks: the only one, how many, and their numbers."""
-    numbers = [run.ranks[row].rank for row in np.flatnonzero(rows).tolist()]
-    text = "all" if len(numbers) == len(run.ranks) > 1 else listed(numbers, limit=len(numbers))
-    return {"rank": numbers[0] if len(numbers) == 1 else None, "ranks": len(numbers), "who": text}
 
 
 def _known(value: float) -> float | None:

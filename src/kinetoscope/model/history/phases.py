@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.model.history.run_series import RunSeries
+from kinetoscope.model.history.run_series import RunSeries, who
 from kinetoscope.model.history.shifts import Shift, around
 from kinetoscope.model.history.tables import PHASES
-from kinetoscope.model.trace.text import listed
 
 _QUARTER_OF_TIMES: Final = 0.25
 """Share of a phase's occurrences, at either end, that are compared."""
+
+_MOST_NAMES: Final = 5
+"""Names of a phase that its row has."""
 
 _LEAST_COMPARED: Final = 8
 """Occurrences from which on they are."""
@@ -82,38 +84,31 @@ def phases_of(run: RunSeries) -> pl.DataFrame:
     marks = phase_marks(run)
     if not marks.height:
         return PHASES.empty()
-    whole = {each.rank: each.whole for each in run.ranks}
-    rows = [_row(str(phase), some, whole, run) for (phase,), some in marks.group_by("phase", maintain_order=True)]
-    return (
-        PHASES.frame([(0, *row) for row in rows])
-        .sort("time", "phase", descending=[True, False])
-        .with_columns(number=pl.int_range(1, pl.len() + 1, dtype=pl.Int64))
-    )
+    rows = [_row(str(phase), some, run) for (phase,), some in marks.group_by("phase", maintain_order=True)]
+    rows.sort(key=lambda row: (-row["time"], row["phase"]))
+    return PHASES.frame([{"number": number, **row} for number, row in enumerate(rows, 1)])
 
 
-def _row(phase: str, marks: pl.DataFrame, whole: dict[int, int], run: RunSeries) -> tuple[object, ...]:
-    ranks = sorted(marks["rank"].unique().to_list())
-    total = int(marks["time"].sum())
+def _row(phase: str, marks: pl.DataFrame, run: RunSeries) -> dict[str, Any]:
+    rows = np.isin(run.numbers, marks["rank"].unique().to_numpy())
+    count, total = int(rows.sum()), int(marks["time"].sum())
     longest = marks.sort("time", "step", descending=[True, False]).row(0, named=True)
     early, late = _ends(marks)
-    who = "all" if len(ranks) == len(run.ranks) > 1 else listed(ranks, limit=len(ranks))
-    return (
-        phase,
-        ", ".join(sorted(marks["name"].unique().to_list())[:5]),
-        ranks[0] if len(ranks) == 1 else None,
-        len(ranks),
-        who,
-        marks.height / len(ranks),
-        total / marks.height,
-        total / len(ranks),
-        total / max(sum(whole.get(rank, 0) for rank in ranks), 1),
-        longest["time"],
-        longest["step"],
-        longest["rank"],
-        early,
-        late,
-        None if not early or late is None else late / early - 1,
-    )
+    return {
+        "phase": phase,
+        "names": ", ".join(sorted(marks["name"].unique().to_list())[:_MOST_NAMES]),
+        **who(run, rows),
+        "count": marks.height / count,
+        "mean": total / marks.height,
+        "time": total / count,
+        "share": total / max(sum(each.whole for each, has in zip(run.ranks, rows, strict=True) if has), 1),
+        "longest": longest["time"],
+        "longest_step": longest["step"],
+        "longest_rank": longest["rank"],
+        "early": early,
+        "late": late,
+        "growth": None if not early or late is None else late / early - 1,
+    }
 
 
 def _ends(marks: pl.DataFrame) -> tuple[float | None, float | None]:
@@ -125,14 +120,13 @@ def _ends(marks: pl.DataFrame) -> tuple[float | None, float | None]:
     return float(times.head(count).median()), float(times.tail(count).median())  # type: ignore[arg-type]
 
 
-def phase_of_shift(run: RunSeries, shift: Shift, rows: Bools) -> tuple[str, float, float] | None:
-    """The phase that makes up half of a change of step time and more, and its time in a step before and after, ns.
+def phase_of_shift(run: RunSeries, marks: pl.DataFrame, shift: Shift, rows: Bools) -> dict[str, Any]:
+    """The columns of CHANGES about the phase that makes up half of a change of step time and more; empty without one.
 
-    Of several, of which one is in the other, the shortest.
+    Of several, of which one is in the other, the shortest. marks: see `phase_marks`.
     """
-    marks = phase_marks(run)
     if not marks.height:
-        return None
+        return {}
     low, high = around(shift)
     size = (shift.after - shift.before) * (0.8 if shift.is_drift else 1)
     causes = [
@@ -141,9 +135,9 @@ def phase_of_shift(run: RunSeries, shift: Shift, rows: Bools) -> tuple[str, floa
         if (after - before) / size >= _SHARE_OF_CHANGE
     ]
     if not causes:
-        return None
+        return {}
     after, phase, before = min(causes)
-    return phase, before, after
+    return {"phase": phase, "phase_before": before, "phase_after": after}
 
 
 def _by_phase(

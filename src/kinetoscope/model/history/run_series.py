@@ -14,10 +14,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Float32s, Floats
+from kinetoscope.algorithms.arrays import Bools, Float32s, Floats
 from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.history.noise import block_length, filled
 from kinetoscope.model.history.rank_series import MEASURED, MEMORY, MOST_MISSING, RankSeries, of_rank, rank_series
+from kinetoscope.model.trace.text import listed
 
 
 @dataclass(frozen=True)
@@ -130,3 +131,10 @@ def series_of_ranks(tables: Iterable[tuple[pl.DataFrame, pl.DataFrame]]) -> RunS
             f"ranks have steps from {run.first} to {run.last}, but none has more than a part of them"
         )
     return run
+
+
+def who(run: RunSeries, rows: Bools) -> dict[str, Any]:
+    """The columns that say which ranks: the only one, how many, and their numbers."""
+    numbers = [run.ranks[row].rank for row in np.flatnonzero(rows).tolist()]
+    text = "all" if len(numbers) == len(run.ranks) > 1 else listed(numbers, limit=len(numbers))
+    return {"rank": numbers[0] if len(numbers) == 1 else None, "ranks": len(numbers), "who": text}

@@ -15,9 +15,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
-from kinetoscope.model.history.changes import who
 from kinetoscope.model.history.rank_series import EXPLAINING
-from kinetoscope.model.history.run_series import RunSeries
+from kinetoscope.model.history.run_series import RunSeries, who
 from kinetoscope.model.history.tables import SPIKES
 
 MIN_PERIODS: Final = 4
