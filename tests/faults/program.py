@@ -52,6 +52,7 @@ class Program(Host):
         top: more of the file's header.
         marks: steps are marked, as `prof.step()` does it.
         launch_blocking: each launch waits for its kernel (`CUDA_LAUNCH_BLOCKING=1`).
+        clock: of the multiprocessors, a share of the usual one: kernels take so much longer.
     """
 
     device: str | None = "NVIDIA H100 80GB HBM3"
@@ -64,6 +65,7 @@ class Program(Host):
     top: dict[str, Any] = field(default_factory=dict)
     marks: bool = True
     launch_blocking: bool = False
+    clock: float = 1.0
     gpu: Device = field(default_factory=Device, init=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +75,8 @@ class Program(Host):
         self.ready = 0
         """When the host had what it last waits for: for bodies that wait for the step before."""
         self.step_time = 0.0
+        self.clocks: list[tuple[int, float]] = []
+        """The clock from the start of each kernel on."""
 
     # --- device work
 
@@ -102,7 +106,8 @@ class Program(Host):
     ) -> None:
         """A launch call, and a kernel of `us` on a stream; more arguments are the kernel's own."""
         correlation = self.launched(launch)
-        start, end = self.gpu.submit(self.now, stream, self.drawn(us))
+        start, end = self.gpu.submit(self.now, stream, self.drawn(us / self.clock))
+        self.clocks.append((start, self.clock))
         if self.launch_blocking:
             self.now = max(self.now, end) + self.drawn(2)
             if self.recording:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,24 @@ def write(path: Path, events: Sequence[Event], top: Mapping[str, Any], *, amd: b
         path.write_bytes(gzip.compress(text.encode(), 1))
     else:
         path.write_text(text)
+
+
+def write_clocks(path: Path, clocks: Sequence[tuple[int, float]], usual: int, limit: str, every: int) -> None:
+    """Write a log as `nvidia-smi --query-gpu … --format=csv` does: the clock at each so many ns, and what limits it.
+
+    Args:
+        clocks: the clock from a time on, as a share of `usual` MHz.
+        limit: a bit of `clocks_event_reasons.active`, where it is lower.
+    """
+    lines, place = ["timestamp, index, clocks.current.sm [MHz], clocks_event_reasons.active"], 0
+    for at in range(clocks[0][0], clocks[-1][0], every):
+        while place + 1 < len(clocks) and clocks[place + 1][0] <= at:
+            place += 1
+        when, share = datetime.fromtimestamp((_BASE + _SHIFT + at) / 1e9, UTC), clocks[place][1]
+        reason = limit if share < 1 else "0x0000000000000000"
+        lines.append(f"{when:%Y/%m/%d %H:%M:%S.%f}"[:-3] + f", 0, {usual * share:.0f} MHz, {reason}")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines))
 
 
 def _timed(event: Event) -> Event:

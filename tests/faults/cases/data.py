@@ -10,7 +10,7 @@ from tests.faults.case import planted
 from tests.faults.healthy import perceptron, resnet, transformer
 from tests.faults.host import Body
 from tests.faults.network import Network
-from tests.faults.program import Program
+from tests.faults.program import COMPUTE, Program
 
 Part = Callable[[Program, int], object]
 
@@ -101,6 +101,21 @@ def generator(us: float, frame: str = "", around: str = "train.py(31): batches")
 
 
 # --- DATA005 to DATA007: copies
+
+
+_COPIES: Final = 20
+"""The stream of copies that come ahead of time."""
+
+
+def ahead(size: float) -> Part:
+    """The batch of a step was copied during the step before, on a stream of its own."""
+
+    def data(p: Program, n: int) -> None:
+        p.event_wait(COMPUTE, _COPIES)
+        p.loader(4000, workers=4)
+        p.to_device(size, pinned=True, blocking=False, stream=_COPIES)
+
+    return data
 
 
 def images(shape: Sequence[int], dtype: str = "float", **copy: Any) -> Part:
@@ -241,5 +256,13 @@ CASES = (
         "DATA007", "on an MI300X",
         training(batches(4000, 4, 40e6, then=1500, blocking=True), small),
         training(batches(4000, 4, 40e6, then=1500), small), seed=23, **_MI300,
+    ),
+    planted(
+        "DATA009", "large batches on the stream of the kernels",
+        training(batches(4000, 4, 150e6), small), training(ahead(150e6), small), seed=27,
+    ),
+    planted(
+        "DATA009", "the same, MI300X",
+        training(batches(4000, 4, 250e6), small), training(ahead(250e6), small), seed=28, **_MI300,
     ),
 )  # fmt: skip

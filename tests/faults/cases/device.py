@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
-from tests.faults.case import Healthy, drawing, planted
+from tests.faults.case import Case, Draw, Healthy, drawing, planted
 from tests.faults.healthy import recommender, resnet, transformer
 from tests.faults.host import Body
 from tests.faults.kernels import elementwise, gemm
 from tests.faults.network import Network
 from tests.faults.program import Program
+from tests.faults.writing import write_clocks
 
 _A100: Final[dict[str, Any]] = {"device": "NVIDIA A100-SXM4-40GB", "capability": (8, 0), "memory": 40e9}
 _V100: Final[dict[str, Any]] = {"device": "Tesla V100-SXM2-16GB", "capability": (7, 0), "memory": 16e9}
@@ -183,6 +185,35 @@ def parted(net: Network) -> None:
     attention(net, parts=True)
 
 
+# --- DEVICE014: the clock
+
+
+_POWER: Final = "0x0000000000000004"
+_HEAT: Final = "0x0000000000000020"
+_MEGAHERTZ: Final = 1980
+
+
+def clocked(code: str, name: str, body: Body, low: range, clock: float, limit: str, **program: Any) -> Case:
+    """In some steps the clock is lower, as a log of nvidia-smi says that lies beside the trace."""
+
+    def drawn(slow: range) -> Draw:
+        def draw(folder: Path) -> float:
+            run = Program(**program)
+
+            def at_its_clock(p: Program, n: int) -> None:
+                p.clock = clock if n in slow else 1.0
+                body(p, n)
+                p.item()
+
+            took = run.run(at_its_clock, folder / "rank0.pt.trace.json", steps=12)
+            write_clocks(folder / "device_log" / "smi.csv", run.clocks, _MEGAHERTZ, limit, every=1_000_000)
+            return took
+
+        return draw
+
+    return Case(code, name, drawn(low), drawn(range(0)))
+
+
 CASES = (
     planted("DEVICE001", "towers in FP32, A100", training(towers, "fp32"), training(towers, "tf32"), seed=401, **_A100),
     planted(
@@ -292,6 +323,17 @@ CASES = (
         **_CPU,
     ),
     planted("DEVICE006", "less of it, A100", between(120), between(2), seed=451, timed=False, **_A100),
+    clocked("DEVICE014", "a limit of power", training(towers), range(4, 9), 0.7, _POWER, seed=480),
+    clocked(
+        "DEVICE014",
+        "heat from the fourth step on, A100",
+        training(products),
+        range(4, 12),
+        0.8,
+        _HEAT,
+        seed=481,
+        **_A100,
+    ),
 )
 """Each with its twin."""
 

@@ -2,6 +2,7 @@
 
 Of each cause N jobs with other ranks, steps and sizes; a line for each, and at the end how many were named rightly, and
 how many wrongly as sure. `--keep DIR` keeps the folders of the runs; `--again DIR` asks about those of an earlier call.
+A job mostly waits for time to pass, so `--beside N` has N of them at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,12 @@ def asked(folder: Path, what: Planted) -> tuple[bool, bool]:
     return right, not right and first["certainty"] == "sure"
 
 
+def run_and_asked(folder: Path, what: Planted) -> tuple[bool, bool]:
+    """Run a job, and ask about it."""
+    run(what, folder)
+    return asked(folder, what)
+
+
 def main() -> int:
     """Run them, or ask again."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -73,6 +81,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--most", type=int, default=8, help="ranks")
+    parser.add_argument("--beside", type=int, default=1, help="jobs at once")
     parser.add_argument("--keep", metavar="DIR")
     parser.add_argument("--again", metavar="DIR")
     args = parser.parse_args()
@@ -83,12 +92,11 @@ def main() -> int:
             for truth in sorted(Path(args.again).glob("*/truth.json")):
                 outcomes.append(asked(truth.parent, Planted(**json.loads(truth.read_text()))))
         else:
-            for seed in range(args.first, args.first + args.times):
-                for cause in args.causes or FAULTS:
-                    what = planted(cause, seed, args.most)
-                    folder = place / f"{cause.replace(' ', '-')}-{seed}"
-                    run(what, folder)
-                    outcomes.append(asked(folder, what))
+            seeds = range(args.first, args.first + args.times)
+            jobs = [planted(cause, seed, args.most) for seed in seeds for cause in args.causes or FAULTS]
+            folders = [place / f"{number}-{what.cause.replace(' ', '-')}" for number, what in enumerate(jobs)]
+            with ThreadPoolExecutor(args.beside) as pool:
+                outcomes.extend(pool.map(run_and_asked, folders, jobs))
     right, wrong = sum(each for each, _ in outcomes), sum(each for _, each in outcomes)
     sys.stdout.write(f"{right} of {len(outcomes)} right, {wrong} wrong and sure\n")
     return 0 if right == len(outcomes) else 1

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinetoscope.model.hangs.records import GROUPS
 from kinetoscope.model.hangs.verdict import verdicts
 from tests.model.hangs.drawn import S, first, job, rank_calls
 
@@ -204,6 +205,20 @@ def test_what_gloo_left_and_others_never_called_may_have_failed(written: int | N
     else:
         facts = (verdict.cause, verdict.certainty, verdict.ranks, verdict.waiting, verdict.name, verdict.seq)
         assert facts == ("missing rank", certainty, (1,), (0, 2), "barrier", 2)
+
+
+def test_a_rank_that_was_killed_is_why_a_call_of_gloo_looks_done_on_another() -> None:
+    group = {"group": "gloo:0", "timeout": None, "started": None, "completed": None}
+    texts = {0: "0:all_reduce?", 2: "0:all_reduce?", 3: "0:all_reduce"}
+    calls, _, hosts = job(
+        {rank: rank_calls(rank, text, **group) for rank, text in texts.items()},
+        {},
+        hosts={1: {"written": None, "ended": "killed by signal 9"}},
+        world=4,
+    )
+    members = [{"rank": rank, "group": "gloo:0", "backend": "gloo", "ranks": [0, 1, 2, 3]} for rank in texts]
+    verdict = first(calls, pl.DataFrame(members, schema=GROUPS.types), hosts)
+    assert (verdict.cause, verdict.certainty, verdict.ranks) == ("rank ended", "sure", (1,))
 
 
 def test_members_of_a_coalesced_group_are_done_with_the_whole() -> None:

@@ -17,7 +17,7 @@ from kinetoscope.record.hangs import evidence, frozen
 from kinetoscope.record.hangs.agent import leave_exit
 from kinetoscope.record.hangs.collection import collected, put_aside, said
 from kinetoscope.record.hangs.variables import set_variables
-from kinetoscope.record.hangs.watch import WATCHED, StepClock
+from kinetoscope.record.hangs.watch import WATCHED, HangWatch, StepClock
 from kinetoscope.record.session.child_config import RecordPlan
 from kinetoscope.record.session.options import rank_identity
 
@@ -124,3 +124,19 @@ def test_the_stack_of_an_exception_is_written_as_faulthandler_writes_it() -> Non
     assert evidence.failure(raised.value) == {"exception": "ValueError: a bad batch", "failed_call": ""}
     assert lines[0].endswith(" (most recent call first):")
     assert lines[1].endswith("in test_the_stack_of_an_exception_is_written_as_faulthandler_writes_it")
+
+
+def test_what_an_exception_left_stays_though_a_step_before_was_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "2")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    watch = HangWatch(plan_of(tmp_path))
+    watch.clock.last -= 1000  # the first step takes a while
+    watch._judge()
+    watch.clock.tick()
+    watch._over = True
+    watch._end(RuntimeError("connection closed"))
+    watch._judge()  # the thread comes to it once more
+    why = {name: json.loads((tmp_path / name / "note_rank_2.txt").read_text())["why"] for name in ("hang", "late")}
+    assert why == {"hang": "exception", "late": "before the first step"}

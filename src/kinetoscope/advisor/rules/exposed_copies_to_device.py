@@ -1,4 +1,4 @@
-"""DATA009: copies from pinned memory run while nothing computes."""
+"""DATA009: copies that the host does not wait for run while nothing computes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _CHANGE: Final = "\n".join(
 def exposed_copies_to_device(rank: RankView) -> Iterator[Finding]:
     """Does the device stand still while it is sent data that could come earlier?
 
-    What it checks. Copies of 1 MiB and more from the host's pinned memory that the host does not wait for: when they
-    run and no kernel does, on no stream of the rank. Together that must be a twentieth of the step.
+    What it checks. Copies of 1 MiB and more that the host does not wait for, as it need not if its memory is pinned:
+    when they run and no kernel does, on no stream of the rank. Together that must be a twentieth of the step.
 
     Why it matters. A stream does one thing after the other: what is copied in front of its kernels delays them by its
     whole length, whether the host waits or not. On a stream of its own a copy runs beside the kernels before it. At
@@ -46,8 +46,9 @@ def exposed_copies_to_device(rank: RankView) -> Iterator[Finding]:
     anew in each step without having changed, as weights that are kept on the host, stays on the device if it fits.
     """
     to_device = copies_to_device(rank.trace)
-    large = to_device.bytes >= _MIN_BYTES
-    which = np.flatnonzero(selected(rank, to_device) & to_device.pinned & (to_device.wait < 0) & large)
+    large = (to_device.bytes >= _MIN_BYTES) & ~to_device.pageable  # ROCm does not say which memory it is
+    returned = rank.trace.end[to_device.call] < rank.work.end[to_device.work]
+    which = np.flatnonzero(selected(rank, to_device) & large & returned & (to_device.wait < 0))
     if not len(which):
         return
     computes = rank.work.kind == WorkKind.COMPUTATION

@@ -9,6 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.model.flight_recorder.of_trace import WHOLE_NAME
+from kinetoscope.model.hangs.hosts import has_ended
 from kinetoscope.model.hangs.members import MemberGroup, process_groups
 
 MEETING: Final = frozenset(
@@ -67,6 +68,10 @@ class Standing:
     def damaged(self) -> frozenset[int]:
         """Ranks whose records end somewhere, as their dumps are damaged: what they called since is unknown."""
         return frozenset(rank for rank, host in self.hosts.items() if host["damage"]) & self.recorded
+
+    def has_ended(self, rank: int) -> bool:
+        """A rank is known to have ended by itself."""
+        return rank in self.hosts and has_ended(self.hosts[rank]["ended"] or "")
 
     def node(self, rank: int) -> Node | None:
         """The collective that a rank is at; None if it is at none."""

@@ -31,13 +31,22 @@ class End:
 
 
 def missing(standing: Standing, node: Node) -> list[int]:
-    """Members that have not come to a collective."""
+    """Members that have not come to a collective.
+
+    One that ended on a rank has had all of them. But gloo's records end a call that has failed as one that is done: of
+    a rank that has ended without records nothing says there that it had come.
+    """
     number, seq = node
     called = standing.has_called
     if any(
         row["state"] == "completed" and row["name"] in MEETING for rows in standing.came[node].values() for row in rows
     ):
-        return []
+        group = standing.groups[number]
+        return [
+            rank
+            for rank in group.ranks
+            if group.key.startswith("gloo:") and rank not in standing.recorded and standing.has_ended(rank)
+        ]
     return [
         rank
         for rank in standing.groups[number].ranks
@@ -82,9 +91,10 @@ def _ranks(vertices: Iterable[Vertex]) -> tuple[int, ...]:
 def _idle(standing: Standing, made: list[End]) -> list[End]:
     """Ranks for which nobody waits, and which wait for nothing, where others wait for ranks without records.
 
-    Those may wait for these.
+    Those may wait for these, unless they have ended.
     """
-    unknown = [end for end in made if not {*end.ranks} <= standing.recorded - standing.stale]
+    known = {*(standing.recorded - standing.stale), *filter(standing.has_ended, standing.ranks)}
+    unknown = [end for end in made if not {*end.ranks} <= known]
     waiting = tuple(sorted({rank for end in unknown for rank in (*end.ranks, *end.waiting)}))
     named = {rank for end in made for rank in end.ranks}
     idle = [rank for rank in standing.recorded - standing.stale - standing.at.keys() - named if waiting]

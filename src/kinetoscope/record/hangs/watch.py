@@ -91,7 +91,7 @@ class HangWatch:
         self._agent = AgentWatch(plan)
         self._frozen = FrozenStacks(self._control)
         self._over = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="kinetoscope-hang", daemon=True)
 
     def start(self) -> None:
@@ -160,20 +160,27 @@ class HangWatch:
         timeouts = [each["timeout"] for each in self._groups if each["timeout"]]
         return self.clock.limit(self._plan.hang_after, min(timeouts, default=math.inf))
 
-    def _judge(self, *, is_over: bool = False) -> None:
-        """Write if the step under way hangs; if one that did has ended, or the program has come to its end, say so."""
-        count, last = self.clock.count, time.monotonic() if is_over else self.clock.last
-        waited = time.monotonic() - last
-        if self._hung is not None and (is_over or self._hung[0] != count):
+    def _judge(self) -> None:
+        """Write if the step under way hangs; if one that did has ended, say so."""
+        with self._lock:
+            if self._over:
+                return
+            count, last = self.clock.count, self.clock.last
+            self._went_on(last)
+            if self._hung is None:
+                self._next = self._limit
+            waited = time.monotonic() - last
+            if waited > self._next:
+                self._hung, self._next = (count, last), 2 * waited
+                self.write("step" if count else "before the first step")
+
+    def _went_on(self, last: float, *, is_over: bool = False) -> None:
+        """If a step that hung has ended, at that time, what was written of it moves to `late`."""
+        if self._hung is not None and (is_over or self._hung[0] != self.clock.count):
             self._note["went_on_after"] = round(last - self._hung[1], 3)
             self._hung = None
             evidence.leave_note(self._folder, self._note)
             evidence.put_to(evidence.LATE_FOLDER, self._folder, int(self._note["rank"]))
-        if self._hung is None:
-            self._next = self._limit
-        if waited > self._next:
-            self._hung, self._next = (count, last), 2 * waited
-            self.write("step" if count else "before the first step")
 
     @harmless(_NO_PATH)
     def write(self, why: str, error: BaseException | None = None, stacks: str = "") -> Path | None:
@@ -216,7 +223,8 @@ class HangWatch:
         """
         self._groups = evidence.groups_now(self._groups)
         if error is None:
-            self._judge(is_over=True)
+            with self._lock:
+                self._went_on(time.monotonic(), is_over=True)
             if self._note.get("why") == "trigger":
                 evidence.put_to(evidence.ASKED_FOLDER, self._folder, int(self._note["rank"]))
             if self._groups:
@@ -225,4 +233,6 @@ class HangWatch:
             self._note |= {"ended": time.time_ns(), **evidence.failure(error)}
             evidence.leave_note(self._folder, self._note)
         else:
-            self.write("exception", error)
+            with self._lock:
+                self._went_on(self.clock.last)
+                self.write("exception", error)

@@ -58,6 +58,11 @@ class Phases:
         if timer is None or begin is None or end is None:  # another version of it
             return
 
+        open_, ended = self._open, self.ended
+        if begins == "__enter__":
+            _wrap_context(timer, begin, end, ended)
+            return
+
         @functools.wraps(begin)
         def started(self: Any, *args: Any, **kwargs: Any) -> Any:
             if len(open_) < _MOST_OPEN and (name := _name_of(self, args, kwargs)):
@@ -70,9 +75,27 @@ class Phases:
                 ended(name, since, perf_counter_ns())
             return end(self, *args, **kwargs)
 
-        open_, ended = self._open, self.ended
         setattr(timer, begins, started)
         setattr(timer, ends, stopped)
+
+
+def _wrap_context(timer: Any, enter: Any, leave: Any, ended: Callable[[str, int, int], object]) -> None:
+    """A class whose instances are one range at a time; optimizers enter some in each step, so it costs least."""
+
+    @functools.wraps(enter)
+    def entered(self: Any) -> Any:
+        self._kinetoscope_since = perf_counter_ns()
+        return enter(self)
+
+    @functools.wraps(leave)
+    def left(self: Any, *exception: Any) -> Any:
+        now = perf_counter_ns()
+        since = getattr(self, "_kinetoscope_since", now)
+        if now - since >= _LEAST_NS:
+            ended(_name_of(self, (), {}), since, now)
+        return leave(self, *exception)
+
+    timer.__enter__, timer.__exit__ = entered, left
 
 
 def _name_of(timer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
