@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.advisor.advice import advise
+from kinetoscope.advisor.wording import each_step, of_window
 from kinetoscope.reading import read
+from kinetoscope.views.sentences import Sentence, measured, say
 from tests.advisor.views import STEP, findings, rank_view, steps
-from tests.catalog.samples import required
+from tests.catalog.samples import SHARED, required
 from tests.drawn import Event, annotation, kernel, launch, op, python
 
 BACKWARD = op("autograd::engine::evaluate_function: MmBackward0", 100, 10)
@@ -70,3 +72,23 @@ def test_what_does_not_train_is_not_told_how_to(name: str, shared_traces: Path) 
     required(path)
     for finding in advise(read(str(path))).findings:
         assert not OF_TRAINING.search(f"{finding.message} {finding.why} {finding.change}"), finding
+
+
+def test_where_no_steps_are_marked_a_sentence_speaks_of_the_window() -> None:
+    copies = each_step(67, "copy", "copies")
+    whole = say(
+        "It waits {took} of each step, in {copies}; a step gains less.", took=measured(5.0, "ns"), copies=copies
+    )
+    said = of_window(whole)
+    assert said == "It waits 5.00\u00a0ns of the window, in 67 copies in the window; the window gains less."
+    assert isinstance(said, Sentence)
+    assert [each.text for each in said.quantities] == ["5.00\u00a0ns", "67 copies in the window"]
+    assert of_window("Code is loaded in the recorded steps, once.") == "Code is loaded in the window, once."
+    assert of_window("In 3 of 12 steps, a step before that.") == "In 3 of 12 steps, a step before that."
+
+
+def test_of_a_recording_without_steps_no_finding_speaks_of_one() -> None:
+    advice = advise(read(required(SHARED.parent / "samples" / "nsight" / "h100_2gpu_1s.sqlite")))
+    assert advice.whole
+    assert advice.findings
+    assert not [each.message for each in advice if re.search(r"(each|a|an average) step\b", each.message)]

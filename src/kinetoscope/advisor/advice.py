@@ -20,6 +20,7 @@ from kinetoscope.advisor.recorded import NO_RULE_FITS, kinds_of_job, what_is_rec
 from kinetoscope.advisor.rule import NO_PROGRAM, OF_JOB, JobView
 from kinetoscope.advisor.rules import own_rules, rules
 from kinetoscope.advisor.run_rules import FACT, FINDINGS, facts_of, findings_of_rank, rank_findings, run_rules
+from kinetoscope.advisor.wording import of_window
 from kinetoscope.analyses import asked
 from kinetoscope.errors import UsageError, nearest
 from kinetoscope.model.analysis import Question
@@ -288,6 +289,9 @@ def advice_from(job: Job, select: Selection, only: Sequence[int] | None, answers
         findings += rank_findings(claims, replace(view.step_time, length=step))
     limits = EMPTY if only is None else _limits(only, len(ranks))
     ranked = with_records(sorted(within_step(findings, step), key=attrgetter("order")))
+    whole = bool(answer.frame.get_column("whole").all())
+    if whole:
+        ranked = tuple(replace(each, message=of_window(each.message), why=of_window(each.why)) for each in ranked)
     notes = (*answer.notes, *failures, *([Note("SOME_RANKS", limits)] if limits else []))
     return Advice(
         findings=ranked,
@@ -299,7 +303,7 @@ def advice_from(job: Job, select: Selection, only: Sequence[int] | None, answers
         limits=limits,
         select=select,
         recorded=what_is_recorded(of_file) if recorded & NO_PROGRAM else EMPTY,
-        whole=bool(answer.frame.get_column("whole").all()),
+        whole=whole,
     )
 
 

@@ -6,6 +6,7 @@ act on a terminal, and no longer than a line can hold.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -73,6 +74,31 @@ def joined(words: Sequence[str], limit: int = 4) -> Sentence:
     left_out = [say("{left_out} more", left_out=measured(more))] if more else []
     parts = [*words[: limit - 1], *left_out] if more else list(words)
     return join([join(parts[:-1], ", "), *parts[-1:]], " and ")
+
+
+_STEP: Final = re.compile(
+    r"(?P<before>\b(?:of|in|to|from|than) |)\b(?:(?:each|every|an average|the|a) step\b(?!-| (?:of|from|before)\b)"
+    r"|the recorded steps\b)"
+)
+"""A step as our sentences name it; a step of an engine, and one before another, is another matter."""
+
+
+def of_window(sentence: str) -> str:
+    """A sentence about a recording without steps, whose window counts as one: `of the window`, `3 calls in it`."""
+
+    def said(match: re.Match[str]) -> str:
+        begins = not match["before"] and _is_after_number(match.string[: match.start()])
+        return "in the window" if begins else f"{match['before']}the window"
+
+    text = _STEP.sub(said, sentence)
+    if not isinstance(sentence, Sentence):
+        return text
+    return Sentence(text, [each.words(_STEP.sub(said, each.text)) for each in sentence.quantities])
+
+
+def _is_after_number(text: str) -> bool:
+    """A count stands before: `2.5 copies`."""
+    return re.search(r"\d[\d,.]*(?: (?!of\b)[\w`-]+){1,4} \Z", text) is not None
 
 
 # --- by what a program does

@@ -169,8 +169,12 @@ def no_distributed_info(trace: Trace) -> Iterator[Note]:
         message = (
             f"{number_of(count, 'collective occurs', 'collectives occur')}, but the file does not say its rank: it is "
         )
-        message += "taken from the file's name or place; start recording after init_process_group."
-        yield Note("NO_DISTRIBUTED_INFO", message, "warning", count)
+        message += "taken from the file's name or place"
+        if of_other_program(trace):
+            yield Note("NO_DISTRIBUTED_INFO", f"{message}.", "note", count)
+        else:
+            message += "; start recording after init_process_group."
+            yield Note("NO_DISTRIBUTED_INFO", message, "warning", count)
 
 
 def several_spans(trace: Trace) -> Iterator[Note]:
