@@ -207,6 +207,13 @@ def test_what_gloo_left_and_others_never_called_may_have_failed(written: int | N
         assert facts == ("missing rank", certainty, (1,), (0, 2), "barrier", 2)
 
 
+def test_a_rank_that_was_killed_is_named_though_nobody_is_seen_to_wait() -> None:
+    frames = job({0: "dp:all_reduce dp:barrier", 2: "dp:all_reduce dp:barrier"}, DP, hosts={
+        1: {"written": None, "ended": "killed by signal 9"}, 2: {"ended": "exit code 0"}
+    })  # fmt: skip
+    assert (first(*frames).cause, first(*frames).certainty, first(*frames).ranks) == ("rank ended", "likely", (1,))
+
+
 def test_a_rank_that_was_killed_is_why_a_call_of_gloo_looks_done_on_another() -> None:
     group = {"group": "gloo:0", "timeout": None, "started": None, "completed": None}
     texts = {0: "0:all_reduce?", 2: "0:all_reduce?", 3: "0:all_reduce"}

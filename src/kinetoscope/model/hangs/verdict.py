@@ -116,9 +116,11 @@ def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
 
 def _without_waits(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, ...]:
     """The verdicts where no rank is seen to wait for another."""
+    hows = [host["ended"] or "" for host in job.at.hosts.values()]
     if not job.at.recorded:
         return _of_hosts(job)
-    return _not_followed(job, calls) or (_no_hang(job),)
+    has_failed = any(has_ended(how) and how not in WELL for how in hows)
+    return _not_followed(job, calls) or (_of_hosts(job) if has_failed else (_no_hang(job),))
 
 
 def _first(verdict: HangVerdict) -> tuple[bool, int, int]:
@@ -179,7 +181,8 @@ def _of_hosts(job: HangEvidence) -> tuple[HangVerdict, ...]:
             waiting.append(rank)
     if {*ended} and {*ended} <= {*WELL} and not (elsewhere or waiting):
         return (HangVerdict("no hang", "likely"),)
-    of_ends = [_of_ranks(job, "rank ended", ranks, waiting, guess=not has_ended(how)) for how, ranks in ended.items()]
+    hows = sorted(ended, key=WELL.__contains__)
+    of_ends = [_of_ranks(job, "rank ended", ended[how], waiting, guess=not has_ended(how)) for how in hows]
     of_stacks = [_of_ranks(job, cause, ranks, waiting, guess=not waiting) for cause, ranks in elsewhere.items()]
     made = sorted(of_ends or of_stacks, key=lambda each: (each.certainty == "guess", CAUSES.index(each.cause)))
     return tuple(made) or (HangVerdict("unknown", "guess"),)

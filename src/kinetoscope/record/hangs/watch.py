@@ -143,10 +143,11 @@ class HangWatch:
             return
         self._known = number
         why = str(request.get("why", "trigger"))
-        if why == JOB_ENDS and self._hangs:
-            path: Path | None = self._folder / evidence.NOTE.format(rank_identity().rank)
-        else:
-            path = self.write(why)
+        with self._lock:
+            if self._over or (why == JOB_ENDS and self._hangs):
+                path: Path | None = self._folder / evidence.NOTE.format(rank_identity().rank)
+            else:
+                path = self.write(why)
         answer = {"rank": rank_identity().rank, "path": str(path or ""), "problem": "" if path else "nothing written"}
         mailbox.leave(self._control / number / f"done.{name}", answer)
 
