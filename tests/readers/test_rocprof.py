@@ -89,6 +89,35 @@ def test_records_of_a_process(tmp_path: Path) -> None:
     assert "memory_allocation (1)" in str(trace.health["KINDS_NOT_READ"])
 
 
+def counted(start: int, end: int, number: int, *values: tuple[int, float]) -> dict[str, Any]:
+    """A dispatch whose counters were read."""
+    data = dispatch(start, end, number)
+    data["dispatch_info"] = {**data["dispatch_info"], "dispatch_id": number}
+    return {"dispatch_data": data, "records": [{"counter_id": {"handle": key}, "value": one} for key, one in values]}
+
+
+@pytest.mark.parametrize("has_kernels", [True, False], ids=["beside kernels", "counters alone"])
+def test_counters_of_kernels(tmp_path: Path, has_kernels: bool) -> None:
+    collected = [
+        counted(150, 260, 1, (7, 64.0), (8, 10.0), (8, 30.0)),  # one of them is of two units
+        counted(300, 350, 2, (7, 32.0)),
+        counted(400, 450, 3, (7, float("nan")), (99, 1.0)),
+    ]
+    said = results(kernel_dispatch=[each["dispatch_data"] for each in collected] if has_kernels else [])
+    [process] = said["rocprofiler-sdk-tool"]
+    process["counters"] = [{"id": {"handle": 7}, "name": "SQ_WAVES"}, {"id": {"handle": 8}, "name": "GRBM_COUNT"}]
+    process["callback_records"] = {"counter_collection": collected}
+    (tmp_path / "900_results.json").write_text(json.dumps(said))
+    trace = kinetoscope.read(tmp_path).trace()
+    assert device_work(trace).duration.tolist() == [110, 50, 50]
+    rows = trace.rows(EventKind.COUNTER_RANGE).tolist()
+    found = [(trace.start[row], trace.end[row], trace.event(row)["args"]) for row in rows]
+    assert [(end - start, values) for start, end, values in found] == [
+        (110, {"SQ_WAVES": 64, "GRBM_COUNT": 40}), (50, {"SQ_WAVES": 32}),
+    ]  # fmt: skip
+    assert names(trace, EventKind.COUNTER_RANGE) == ["gemm(float*)"] * 2
+
+
 @pytest.mark.parametrize("seed", first_quick(range(30)))
 def test_damaged_files_are_read_or_refused_in_one_line(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

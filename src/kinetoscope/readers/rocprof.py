@@ -1,4 +1,4 @@
-"""Results of rocprofv3 as JSON (`--output-format json`): kernels, copies, calls of HIP and HSA, markers of a process.
+"""Results of rocprofv3 as JSON (`--output-format json`): kernels, their counters, copies, calls, markers of a process.
 
 The text is one object with a list of processes, each with tables of symbols and agents, and records that name their
 rows. Times are ns of the machine's clock since it was started.
@@ -7,7 +7,9 @@ rows. Times are ns of the machine's clock since it was started.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +23,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 from kinetoscope.readers.byte_ranges import Texts
 from kinetoscope.readers.files.stream import opened
+from kinetoscope.readers.kernel_counters import add_counters
 from kinetoscope.readers.left_out import kinds_not_read, records_left_out, without_tensors
 from kinetoscope.readers.reader import Reader
 from kinetoscope.readers.sqlite import nvtx
@@ -99,9 +102,16 @@ class _Process:
             listed = {"id": number, "name": name if isinstance(name, str) else ""}
             yield listed | ({"maxComputeUnits": units} if isinstance(units, int) else {})
 
+    @cached_property
+    def _counted(self) -> Sequence[_Record]:
+        """The dispatches with counters, each with its `records` of these."""
+        every = _records(mapping(self._facts.get("callback_records")).get("counter_collection"))
+        return [{**each, **mapping(each.get("dispatch_data"))} for each in every]
+
     def read(self) -> None:
         """Read all records."""
         self._kernels()
+        self._counters()
         self._copies()
         for names, kind in ((_CALLS, EventKind.RUNTIME), (_LIBRARIES, EventKind.ANNOTATION)):
             for name in names:
@@ -109,10 +119,10 @@ class _Process:
         self._markers()
         self._built.name_process(f"process {self._pid}", process=self._pid)
 
-    def _rows(self, name: str, *keys: Callable[[_Record], Any]) -> list[tuple[Any, ...]]:
+    def _rows(self, records: Sequence[_Record], *keys: Callable[[_Record], Any]) -> list[tuple[Any, ...]]:
         """Start, end, thread, correlation and other facts of records; those that have none are counted."""
         rows = []
-        for each in self.records(name):
+        for each in records:
             times = _integer(each.get("start_timestamp")), _integer(each.get("end_timestamp"))
             facts = tuple(key(each) for key in keys)
             if None in times or not all(0 <= time <= _MAX_TIME for time in times if time is not None) or None in facts:
@@ -124,7 +134,10 @@ class _Process:
         return rows
 
     def _kernels(self) -> None:
-        rows = self._rows("kernel_dispatch", self._device, _stream, self._kernel, _blocks, _group, _shared)
+        records = self.records("kernel_dispatch")
+        known = {*map(_dispatch, records)}
+        alone = [each for each in self._counted if _dispatch(each) not in known]  # only counters were asked for
+        rows = self._rows([*records, *alone], self._device, _stream, self._kernel, _blocks, _group, _shared)
         if not rows:
             return
         start, end, _, correlation, device, stream, name, grid, block, shared = zip(*rows, strict=True)
@@ -143,8 +156,31 @@ class _Process:
             block=_coded(block),
         )
 
+    def _counters(self) -> None:
+        facts = _records(self._facts.get("counters"))
+        counters = {_handle(each.get("id")): str(each.get("name") or "") for each in facts}
+        rows = self._rows(self._counted, self._device, _stream, self._kernel, _values)
+        if not rows:
+            return
+        start, end, _, _, device, stream, name, values = zip(*rows, strict=True)
+        counts = [len(each) for each in values]
+        every = [pair for each in values for pair in each]
+        add_counters(
+            self._built,
+            np.repeat(np.arange(len(rows)), counts),
+            _coded([counters.get(handle, "") for handle, _ in every]),
+            np.array([value for _, value in every], np.float64),
+            names=_coded(name),
+            start=np.array(start, np.int64),
+            end=np.array(end, np.int64),
+            process=np.array(device),
+            thread=np.array(stream),
+        )
+
     def _copies(self) -> None:
-        rows = self._rows("memory_copy", self._copied, _stream, lambda each: _integer(each.get("bytes")) or 0)
+        rows = self._rows(
+            self.records("memory_copy"), self._copied, _stream, lambda each: _integer(each.get("bytes")) or 0
+        )
         if not rows:
             return
         start, end, _, correlation, ends, stream, size = zip(*rows, strict=True)
@@ -164,7 +200,7 @@ class _Process:
         )
 
     def _calls(self, name: str, kind: EventKind) -> None:
-        rows = self._rows(name, self._operation)
+        rows = self._rows(self.records(name), self._operation)
         if not rows:
             return
         start, end, thread, correlation, operation = zip(*rows, strict=True)
@@ -180,7 +216,7 @@ class _Process:
         )
 
     def _markers(self) -> None:
-        rows = self._rows("marker_api", self._message)
+        rows = self._rows(self.records("marker_api"), self._message)
         if not rows:
             return
         start, end, thread, _, texts = (np.array(column) for column in zip(*rows, strict=True))
@@ -225,6 +261,16 @@ def _stream(record: _Record) -> int:
     stream = _handle(record.get("stream_id"))
     queue = _handle(mapping(record.get("dispatch_info")).get("queue_id"))
     return stream or queue or 0
+
+
+def _dispatch(record: _Record) -> int | None:
+    return _integer(mapping(record.get("dispatch_info")).get("dispatch_id"))
+
+
+def _values(record: _Record) -> list[tuple[int | None, float]]:
+    """Counters and their values, NaN for what is no number."""
+    pairs = ((_handle(each.get("counter_id")), each.get("value")) for each in _records(record.get("records")))
+    return [(counter, float(value) if type(value) in (int, float) else math.nan) for counter, value in pairs]
 
 
 def _group(record: _Record) -> tuple[int, ...]:

@@ -15,12 +15,13 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
-from kinetoscope.algorithms.grouping import distinct_sequences, group_in_order, match_first
+from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.model.trace.build import Coded, TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.strings import json_object
 from kinetoscope.notes import Note
 from kinetoscope.readers.byte_ranges import Texts
+from kinetoscope.readers.kernel_counters import add_counters
 from kinetoscope.readers.left_out import kinds_not_read, without_tensors
 from kinetoscope.readers.sqlite import nvtx
 from kinetoscope.readers.sqlite.content import Content, in_order
@@ -220,35 +221,22 @@ class _Events:
         )
 
     def _counters(self, kernels: Mapping[str, Int64s], names: Coded) -> None:
-        """Values of hardware counters, as copies of the kernels that have them; those of several units are added up."""
+        """Values of hardware counters."""
         counted = self._tables.integers("rocpd_pmc_event", ("event_id", "pmc_id"))
         value = self._tables.content.numbers("rocpd_pmc_event" + self._tables.suffix, "value")
         counter = _named(counted["pmc_id"], self._tables.by_id("rocpd_info_pmc", "name"))
         kernel = match_first(counted["event_id"], kernels["event_id"])
-        is_named = np.array([name != "" for name in counter.values], np.bool_)[counter.codes]
-        known = np.flatnonzero((kernel >= 0) & np.isfinite(value) & is_named)
-        cells, first = group_in_order(kernel[known], counter.codes[known])
-        row, column = kernel[known][first], counter.codes[known][first]
-        total = np.bincount(cells, value[known], len(first))
-        begins = np.flatnonzero(np.diff(row, prepend=-1))
-        same, patterns = distinct_sequences(np.append(begins, len(row)), column.astype(np.int32))
-        for pattern, place in enumerate(patterns.tolist()):
-            begin = begins[same == pattern]
-            end = begins[place + 1] if place + 1 < len(begins) else len(row)
-            some = {name: values[row[begin]] for name, values in kernels.items()}
-            self._built.add_as_written(
-                "X",
-                "cuda_profiler_range",
-                names.at(row[begin]),
-                some["start"],
-                some["end"],
-                process=self._tables.devices(some["agent_id"]),
-                thread=_stream(some),
-                arguments={
-                    counter.values[code]: total[begin + offset]
-                    for offset, code in enumerate(column[begins[place] : end].tolist())
-                },
-            )
+        add_counters(
+            self._built,
+            kernel.astype(np.int64),
+            counter,
+            value,
+            names=names,
+            start=kernels["start"],
+            end=kernels["end"],
+            process=self._tables.devices(kernels["agent_id"]),
+            thread=_stream(kernels),
+        )
 
     def _copies(self) -> None:
         rows = self._rows("rocpd_memory_copy")
