@@ -356,3 +356,13 @@ def test_each_number_of_the_sentence_is_in_the_tables(shared_traces: Path) -> No
         assert quantity.text in found.sentence
         again = quantity.source.look_up(lambda _, params: found.waterfall if "table" in params else found.rows)
         assert again == pytest.approx(quantity.value)
+
+
+def test_where_no_steps_are_marked_windows_are_compared(tmp_path: Path) -> None:
+    runs = [tmp_path / name for name in ("before.json", "after.json")]
+    for run, time in zip(runs, (100, 80), strict=True):
+        written(run, op("aten::mm", 0, time), op("aten::add", time, 20))
+    difference = diff(read(runs[0]), read(runs[1]))
+    assert difference.measure == "window"
+    assert difference.sentence.startswith("The window takes 16.7% less time: 120")
+    assert difference.sentence.endswith("There is one window of each: nothing tells how much they differ by themselves.")

@@ -12,7 +12,7 @@ from kinetoscope import dispatch
 from kinetoscope.compare.diff.align import Pair, aligned
 from kinetoscope.compare.diff.hardware import ACROSS, across_hardware, products_of, sentence
 from kinetoscope.compare.diff.mean_times import MEANS, means, slower_host
-from kinetoscope.compare.diff.run_profile import Owner, RunProfile, averaged, run_profile
+from kinetoscope.compare.diff.run_profile import Measure, Owner, RunProfile, averaged, run_profile
 from kinetoscope.compare.diff.waterfall import LABELS, MIN_CHANGE_SHARE, WATERFALL, waterfall
 from kinetoscope.compare.statistics.noise import Verdict, changes
 from kinetoscope.errors import InputError
@@ -78,6 +78,7 @@ class Diff:
         slower_host: the part of the sentence that says so.
         hardware: of runs on different devices, what the peaks explain of the change of each operator; see `ACROSS`. Its
             first note is the answer in a line. None for runs on alike devices, or on unknown ones.
+        measure: the thing whose time is compared: that of both runs, or else a step.
     """
 
     base: int
@@ -90,6 +91,7 @@ class Diff:
     runs: tuple[str, str]
     slower_host: Sentence = EMPTY
     hardware: Result | None = None
+    measure: Measure = "step"
 
     def __str__(self) -> str:
         return dispatch.text(self)
@@ -170,10 +172,11 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     counts = base.count, new.count
     of_calls = Result(means(base.times, new.times, counts), MEANS, notes, "diff", {**params, "table": "means"})
     hardware = _hardware(base, new, params)
-    said = _of_two_programs(rows) if other else _sentence(rows, fall, verdict, counts)
+    measure: Measure = base.measure if base.measure == new.measure else "step"
+    said = _of_two_programs(rows) if other else _sentence(rows, fall, verdict, counts, measure)
     is_slower = new_step > (1 + _SAME_STEP_SHARE) * step and verdict.word != "same"
     host = slower_host(of_calls) if is_slower and not other and hardware is None else EMPTY
-    return Diff(step, new_step, join([said, host]), verdict, rows, fall, of_calls, runs, host, hardware)
+    return Diff(step, new_step, join([said, host]), verdict, rows, fall, of_calls, runs, host, hardware, measure)
 
 
 def _hardware(base: RunProfile, new: RunProfile, params: dict[str, str]) -> Result | None:
@@ -306,14 +309,20 @@ def _verdicts(
 
 # --- words
 
+_SUBJECTS: Final[dict[Measure, str]] = {
+    "step": "A step takes",
+    "window": "The window takes",
+    "recording": "All that was recorded takes",
+}
 
-def _sentence(rows: Result, fall: Result, verdict: Verdict, counts: tuple[int, int]) -> Sentence:
+
+def _sentence(rows: Result, fall: Result, verdict: Verdict, counts: tuple[int, int], measure: Measure) -> Sentence:
     """The answer: `A step takes 24% less time: 178 ms → 135 ms; data loading −43.1 ms, host operators +4.2 ms`."""
     before, after = total(rows, "base"), total(rows, "new")
     from_to = say("{before} → {after}", before=before, after=after)
     change = (after - before) / before
     if abs(change.number) < _SAME_STEP_SHARE:
-        return say("A step takes as long as before: {from_to}.", from_to=from_to)
+        return say("{takes} as long as before: {from_to}.", takes=_SUBJECTS[measure], from_to=from_to)
     frame = fall.frame
     parts = frame.filter(pl.col("part").is_null()).select("category", "change").rows()
     least = _MIN_CATEGORY_SHARE * max(abs(time) for _, time in parts)
@@ -327,12 +336,13 @@ def _sentence(rows: Result, fall: Result, verdict: Verdict, counts: tuple[int, i
         if abs(time) >= least
     ]
     return say(
-        "A step takes {share} {less} time: {from_to}; {words}.{doubt}",
+        "{takes} {share} {less} time: {from_to}; {words}.{doubt}",
+        takes=_SUBJECTS[measure],
         share=change.words(shown(abs(change.number), "fraction")),
         less="less" if change.number < 0 else "more",
         from_to=from_to,
         words=join(words, ", "),
-        doubt=_doubt(verdict, counts),
+        doubt=_doubt(verdict, counts, measure),
     )
 
 
@@ -345,12 +355,14 @@ def _of_two_programs(rows: Result) -> Sentence:
     )
 
 
-def _doubt(verdict: Verdict, counts: tuple[int, int]) -> str:
+def _doubt(verdict: Verdict, counts: tuple[int, int], measure: Measure) -> str:
     """Notes that a reader must know of the change before it is believed."""
     if verdict.word in ("worse", "better"):
         return ""
     if verdict.word == "same":
         return " That is within noise."
+    if measure != "step":
+        return f" There is one {measure} of each: nothing tells how much they differ by themselves."
     if max(counts) == 1:
         return " There is one step of each: nothing tells how much steps differ by themselves."
     return " That may be noise: more steps, or several runs of each, would tell."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,9 +23,14 @@ from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.history.rank_series import PARTS
 from kinetoscope.model.history.tables import PART_WORDS
 from kinetoscope.model.job import CYCLE, Job
+from kinetoscope.model.steps.proposed_steps import STEPS_NOT_FOUND
 from kinetoscope.model.steps.selection import Selection, default_to_steady
+from kinetoscope.model.trace.recording import NO_TIMELINE_NOTE
 from kinetoscope.model.trace.text import listed
 from kinetoscope.notes import Note
+
+Measure = Literal["step", "window", "recording"]
+"""The thing whose time is compared: a mean step; where no steps are marked the window; of sums all that has them."""
 
 VARYING_SHAPES: Final = "varying"
 """Shapes that differ from step to step."""
@@ -76,6 +81,7 @@ class RunProfile:
         program: what tells its program from others.
         is_whole: it is a history: the owners are the parts of its steps, and a step is a block of steps.
         unknown: parts of its steps whose time is not known: it is in the rest of the step.
+        measure: the thing whose time is compared.
     """
 
     path: str
@@ -89,6 +95,7 @@ class RunProfile:
     program: Program | None = None
     is_whole: bool = False
     unknown: frozenset[str] = frozenset()
+    measure: Measure = "step"
 
     @cached_property
     def time(self) -> int:
@@ -191,7 +198,13 @@ def run_profile(job: Job, select: Selection) -> RunProfile:
     count = int(traces.get_column("steps").sum())
     limits, times = answers["limits"].frame, answers["times"].frame
     joined = tuple(_joined_shapes(owners, count))
-    return RunProfile(job.path, ranks, count, ranks_of, joined, answer.notes, limits, times, program(job))
+    profile = RunProfile(job.path, ranks, count, ranks_of, joined, answer.notes, limits, times, program(job))
+    return replace(profile, measure=_measure(answer.notes))
+
+
+def _measure(notes: Sequence[Note]) -> Measure:
+    codes = {note.code for note in notes}
+    return "recording" if NO_TIMELINE_NOTE in codes else "window" if STEPS_NOT_FOUND in codes else "step"
 
 
 def _of_history(job: Job, select: Selection) -> RunProfile:

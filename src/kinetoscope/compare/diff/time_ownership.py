@@ -28,7 +28,7 @@ from kinetoscope.model.steps.steps import Steps, step_of, step_of_work
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.recording import has_timeline, no_timeline, not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
@@ -103,7 +103,7 @@ def owners_of_rank(trace: Trace, select: Selection) -> Partial:
     owning = np.flatnonzero(owns | ((calls > 0) & (candidates.event[first] != EventKind.PYTHON)))
     lengths = windows.end - windows.start
     frame = _joined(trace, candidates, first, owning, calls, shares, lengths)
-    notes = list(chosen.notes)
+    notes = list(chosen.notes) if has_timeline(trace) else [no_timeline(trace)]
     if not (_shapes(trace) >= 0).any():
         notes.append(not_recorded("shapes", "calls of different shapes are one"))
     return Partial(frame, tuple(notes))

@@ -81,9 +81,11 @@ def fall(difference: Diff) -> GridBlock:
     """The step before, each kind of time with its largest parts, the step now: each begins where the last one ended."""
     unit = scale([difference.base, difference.new], "ns")
     rows = [
-        GridRow(("step before", unit.with_unit(difference.base)), "host", 0, difference.base, strong=True),
+        GridRow(
+            (f"{difference.measure} before", unit.with_unit(difference.base)), "host", 0, difference.base, strong=True
+        ),
         *_changes(difference, unit),
-        GridRow(("step now", unit.with_unit(difference.new)), "host", 0, difference.new, strong=True),
+        GridRow((f"{difference.measure} now", unit.with_unit(difference.new)), "host", 0, difference.new, strong=True),
     ]
     start = _start(difference, rows)
     rest = f"the axis begins at {unit.with_unit(start)}" if start else ""
