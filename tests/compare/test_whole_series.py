@@ -10,6 +10,7 @@ import pytest
 from kinetoscope.compare.diff.diff import diff
 from kinetoscope.compare.gate.baseline import load, save
 from kinetoscope.compare.gate.gate import gate
+from kinetoscope.compare.ledger.ledger import ledger, ledger_entry
 from kinetoscope.compare.statistics.numbers import numbers
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.steps.selection import ALL, EVERY_STEP, Selection
@@ -132,3 +133,24 @@ def test_the_page_compares_them(folders: dict[str, Path]) -> None:
 def test_what_a_history_has_not_is_refused(folders: dict[str, Path], select: Selection) -> None:
     with pytest.raises(UsageError, match="a history"):
         diff(folders["base"], folders["same"], select=select)
+
+
+def test_a_ledger_of_whole_runs_has_the_same_steps(folders: dict[str, Path]) -> None:
+    result = ledger([folders["base"], folders["slower"], folders["same"]])
+    first, slower, same = result.frame.to_dicts()
+    difference = diff(folders["base"], folders["slower"])
+    assert (first["step_time"], slower["step_time"]) == (difference.base, difference.new)
+    assert (slower["verdict"], slower["steps"], slower["ranks"]) == ("worse", 1400, "0-1")
+    assert slower["gain_previous"] == pytest.approx(difference.base / difference.new, rel=1e-6)
+    assert same["gain_first"] == pytest.approx(1, abs=0.01)
+    assert first["samples_per_second"] is None
+
+
+def test_samples_of_whole_runs_are_those_of_all_ranks(tmp_path: Path) -> None:
+    for rank in range(2):
+        rows = records(300, each=100_000_000)
+        rows["start"], rows["samples"] = START + np.arange(300) * 100_000_000, 32
+        write(tmp_path, rows, rank=rank)
+    entry = ledger_entry(read(tmp_path))
+    assert entry.rate == pytest.approx(2 * 32 / 0.1, rel=1e-3)
+    assert ledger_entry(read(tmp_path), samples_per_step=64).rate == pytest.approx(64 / 0.1, rel=1e-3)

@@ -365,4 +365,6 @@ def test_where_no_steps_are_marked_windows_are_compared(tmp_path: Path) -> None:
     difference = diff(read(runs[0]), read(runs[1]))
     assert difference.measure == "window"
     assert difference.sentence.startswith("The window takes 16.7% less time: 120")
-    assert difference.sentence.endswith("There is one window of each: nothing tells how much they differ by themselves.")
+    assert difference.sentence.endswith(
+        "There is one window of each: nothing tells how much they differ by themselves."
+    )

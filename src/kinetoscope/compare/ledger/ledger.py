@@ -18,9 +18,11 @@ from kinetoscope.charts import Bars
 from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.ledger.command_diff import command_changes, flat, mapping_changes, short
 from kinetoscope.compare.statistics.noise import changes
+from kinetoscope.compare.statistics.whole_series import is_of_history, whole_series
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.names import names_of_used_devices
+from kinetoscope.model.history.rank_series import PARTS
 from kinetoscope.model.job import Job, Readable, jobs_of, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.recording import Recording, recording
@@ -84,7 +86,9 @@ def ledger(runs: Iterable[Job | Readable], *, samples_per_step: float | None = N
     noise may be none. Between different devices, or different programs, nothing is a gain: gain and verdict are null.
     `changed` is what is known to be different; what the recorder did not see is not in it.
 
-    Limits. Two runs on different machines differ by that, too. Without the recorder, only devices are compared.
+    Limits. The history of a run has steps and samples, and nothing else that is listed here. A gain between a history
+    and a trace is the profiler's, too. Two runs on different machines differ by that, too. Without the recorder, only
+    devices are compared.
 
     Args:
         runs: in the order of the rows.
@@ -151,6 +155,8 @@ def ledger_entry(run: Job, *, select: Selection = ALL, samples_per_step: float |
         InputError: it cannot be read, or has no step.
     """
     run, select = part_of(run, select)
+    if is_of_history(run):
+        return _of_history(run, select, samples_per_step)
     answer = run.map(_of_trace, _FACTS, default_to_steady(select), recorded=select)
     rows = answer.frame.to_dicts()
     times = [row["times"] for row in rows]
@@ -173,6 +179,34 @@ def ledger_entry(run: Job, *, select: Selection = ALL, samples_per_step: float |
         devices=", ".join(dict.fromkeys(row["devices"] for row in rows if row["devices"])),
         notes=answer.notes,
         program=program(run),
+    )
+
+
+def _of_history(run: Job, select: Selection, samples_per_step: float | None) -> LedgerEntry:
+    """The facts of a whole run: all its steps, in blocks."""
+    series = whole_series(run, select)
+    frame = series.frame.with_columns(time=pl.sum_horizontal(PARTS))
+    if not frame.height:
+        raise InputError(f"{run.path} has no step to compare: its history is empty")
+    of_blocks = frame.group_by("place").agg((pl.col("time") * pl.col("steps")).sum() / pl.col("steps").sum())
+    samples = pl.lit(samples_per_step) / frame["rank"].n_unique() if samples_per_step else pl.col("samples")
+    of_ranks = frame.group_by("rank").agg(
+        rate=(samples * pl.col("steps")).sum() * 1e9 / (pl.col("time") * pl.col("steps")).sum(),
+        is_known=samples.is_not_null().all(),
+    )
+    return LedgerEntry(
+        path=run.path,
+        ranks=tuple(frame["rank"].unique().sort().to_list()),
+        steps=int(frame["steps"].sum()),
+        time=round(float((frame["time"] * frame["steps"]).sum())),
+        values=of_blocks.sort("place")["time"].to_numpy(),
+        rate=float(of_ranks["rate"].sum()) if of_ranks["is_known"].all() else None,
+        utilization=None,
+        matrix_unit_share=None,
+        memory_peak=None,
+        recording=None,
+        devices="",
+        notes=series.notes,
     )
 
 

@@ -91,6 +91,7 @@ class ProcessRecording:
         self._rounds = OptimizerRounds()
         self._job: _Job | TimedSteps | None = None
         self._thread: threading.Thread | None = None
+        self._thread_id = 0
         self._said_of_threads = False
         self._signalled = False
         self._over = False
@@ -175,15 +176,17 @@ class ProcessRecording:
     def stepped(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped."""
         entered, now = time.monotonic(), time.perf_counter_ns()
-        if self._over or not self._is_counted():
+        # Between two steps the program has had the caches: a call of Python costs microseconds here, so there are few.
+        if self._over or (threading.get_ident() != self._thread_id and not self._is_counted()):
             return
         try:
             if self._plan.history:
                 parts.optimizer_leaves(now)
             if self._calls is not None:
                 self._trains()
-            if self._rounds.ended_by(optimizer) and self._ready():
-                self._tick()
+            if self._rounds.ended_by(optimizer) and (self._job is not None or self._ready()):
+                if self._plan.hang:
+                    self._tick()
                 if self._series is not None:
                     self._series.step(now, optimizer)
                 self._here.boundary(entered)
@@ -199,7 +202,7 @@ class ProcessRecording:
             first = self._thread
             if first is None or (not first.is_alive() and (self._job is None or self._job.idle)):
                 self._thread, self._rounds = thread, OptimizerRounds()
-                parts.thread = thread.ident or 0
+                parts.thread = self._thread_id = thread.ident or 0
                 return True
             was_said, self._said_of_threads = self._said_of_threads, True
         if not was_said and first.is_alive() and not self._options.all_threads:
