@@ -270,7 +270,7 @@ def _dispatch(record: _Record) -> int | None:
 def _values(record: _Record) -> list[tuple[int | None, float]]:
     """Counters and their values, NaN for what is no number."""
     pairs = ((_handle(each.get("counter_id")), each.get("value")) for each in _records(record.get("records")))
-    return [(counter, float(value) if type(value) in (int, float) else math.nan) for counter, value in pairs]
+    return [(counter, float(value) if isinstance(value, (int, float)) else math.nan) for counter, value in pairs]
 
 
 def _group(record: _Record) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 from hypothesis import given
@@ -215,7 +217,7 @@ def test_a_rank_that_was_killed_is_named_though_nobody_is_seen_to_wait() -> None
 
 
 def test_a_rank_that_was_killed_is_why_a_call_of_gloo_looks_done_on_another() -> None:
-    group = {"group": "gloo:0", "timeout": None, "started": None, "completed": None}
+    group: dict[str, Any] = {"group": "gloo:0", "timeout": None, "started": None, "completed": None}
     texts = {0: "0:all_reduce?", 2: "0:all_reduce?", 3: "0:all_reduce"}
     calls, _, hosts = job(
         {rank: rank_calls(rank, text, **group) for rank, text in texts.items()},
