@@ -288,10 +288,8 @@ def advice_from(job: Job, select: Selection, only: Sequence[int] | None, answers
         )
         findings += rank_findings(claims, replace(view.step_time, length=step))
     limits = EMPTY if only is None else _limits(only, len(ranks))
-    ranked = with_records(sorted(within_step(findings, step), key=attrgetter("order")))
     whole = bool(answer.frame.get_column("whole").all())
-    if whole:
-        ranked = tuple(replace(each, message=of_window(each.message), why=of_window(each.why)) for each in ranked)
+    ranked = _worded(with_records(sorted(within_step(findings, step), key=attrgetter("order"))), whole=whole)
     notes = (*answer.notes, *failures, *([Note("SOME_RANKS", limits)] if limits else []))
     return Advice(
         findings=ranked,
@@ -305,6 +303,13 @@ def advice_from(job: Job, select: Selection, only: Sequence[int] | None, answers
         recorded=what_is_recorded(of_file) if recorded & NO_PROGRAM else EMPTY,
         whole=whole,
     )
+
+
+def _worded(findings: tuple[Finding, ...], *, whole: bool) -> tuple[Finding, ...]:
+    """The findings in words of a step, or of the window where that counts as one."""
+    if not whole:
+        return findings
+    return tuple(replace(each, message=of_window(each.message), why=of_window(each.why)) for each in findings)
 
 
 def job_view(job: Job, select: Selection, program: ProgramKind, answers: Mapping[str, Result]) -> JobView:

@@ -172,11 +172,15 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     counts = base.count, new.count
     of_calls = Result(means(base.times, new.times, counts), MEANS, notes, "diff", {**params, "table": "means"})
     hardware = _hardware(base, new, params)
-    measure: Measure = base.measure if base.measure == new.measure else "step"
+    measure = _measure(base, new)
     said = _of_two_programs(rows) if other else _sentence(rows, fall, verdict, counts, measure)
     is_slower = new_step > (1 + _SAME_STEP_SHARE) * step and verdict.word != "same"
     host = slower_host(of_calls) if is_slower and not other and hardware is None else EMPTY
     return Diff(step, new_step, join([said, host]), verdict, rows, fall, of_calls, runs, host, hardware, measure)
+
+
+def _measure(base: RunProfile, new: RunProfile) -> Measure:
+    return base.measure if base.measure == new.measure else "step"
 
 
 def _hardware(base: RunProfile, new: RunProfile, params: dict[str, str]) -> Result | None:

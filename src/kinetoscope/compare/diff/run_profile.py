@@ -23,7 +23,7 @@ from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.history.rank_series import PARTS
 from kinetoscope.model.history.tables import PART_WORDS
 from kinetoscope.model.job import CYCLE, Job
-from kinetoscope.model.steps.proposed_steps import STEPS_NOT_FOUND
+from kinetoscope.model.steps.proposed_steps import WINDOW_AS_STEP
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.recording import NO_TIMELINE_NOTE
 from kinetoscope.model.trace.text import listed
@@ -204,7 +204,7 @@ def run_profile(job: Job, select: Selection) -> RunProfile:
 
 def _measure(notes: Sequence[Note]) -> Measure:
     codes = {note.code for note in notes}
-    return "recording" if NO_TIMELINE_NOTE in codes else "window" if STEPS_NOT_FOUND in codes else "step"
+    return "recording" if NO_TIMELINE_NOTE in codes else "window" if WINDOW_AS_STEP in codes else "step"
 
 
 def _of_history(job: Job, select: Selection) -> RunProfile:

@@ -37,19 +37,15 @@ def missing(standing: Standing, node: Node) -> list[int]:
     a rank that has ended without records nothing says there that it had come.
     """
     number, seq = node
-    called = standing.has_called
-    if any(
-        row["state"] == "completed" and row["name"] in MEETING for rows in standing.came[node].values() for row in rows
-    ):
-        group = standing.groups[number]
-        return [
-            rank
-            for rank in group.ranks
-            if group.key.startswith("gloo:") and rank not in standing.recorded and standing.has_ended(rank)
-        ]
+    group, called = standing.groups[number], standing.has_called
+    every = [row for rows in standing.came[node].values() for row in rows]
+    if any(row["state"] == "completed" and row["name"] in MEETING for row in every):
+        is_proof = not group.key.startswith("gloo:")
+        gone = {*filter(standing.has_ended, group.ranks)} - standing.recorded
+        return [] if is_proof else sorted(gone)
     return [
         rank
-        for rank in standing.groups[number].ranks
+        for rank in group.ranks
         if not standing.is_there(rank, node) and (rank in standing.came[node] or called.get((number, rank), 0) < seq)
     ]
 

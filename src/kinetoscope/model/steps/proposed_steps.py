@@ -44,7 +44,7 @@ _PARTS: Final = (
 )
 """Beginnings of the names of annotations that torch and engines give to parts of a step, or to what happens once."""
 
-STEPS_NOT_FOUND: Final = "STEPS_NOT_FOUND"
+WINDOW_AS_STEP: Final = "STEPS_NOT_FOUND"
 """The code of the note that the whole window counts as one step."""
 
 _BRACKETS: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
@@ -176,7 +176,7 @@ def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, Basis,
         return (number, host), "repetition", Note("STEPS_PROPOSED", said)
     one = Intervals(np.array([window[0]], np.int64), np.array([window[1]], np.int64))
     said = "No steps were marked, and nothing repeats as steps do: the whole window counts as one."
-    note = Note(STEPS_NOT_FOUND, said)
+    note = Note(WINDOW_AS_STEP, said)
     return (np.zeros(1, np.int64), one), "window", note
 
 

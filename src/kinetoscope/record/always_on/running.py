@@ -177,7 +177,7 @@ class ProcessRecording:
         """An optimizer has stepped."""
         entered, now = time.monotonic(), time.perf_counter_ns()
         # Between two steps the program has had the caches: a call of Python costs microseconds here, so there are few.
-        if self._over or (threading.get_ident() != self._thread_id and not self._is_counted()):
+        if self._over or not self._is_counted():
             return
         try:
             if self._plan.history:
@@ -195,9 +195,9 @@ class ProcessRecording:
 
     def _is_counted(self) -> bool:
         """True if the steps of this thread are those of the program: of several that train, one is recorded."""
-        thread = threading.current_thread()
-        if self._thread is thread:
+        if threading.get_ident() == self._thread_id:
             return True
+        thread = threading.current_thread()
         with self._lock:
             first = self._thread
             if first is None or (not first.is_alive() and (self._job is None or self._job.idle)):
