@@ -84,6 +84,7 @@ def test_where_no_steps_are_marked_a_sentence_speaks_of_the_window() -> None:
     assert isinstance(said, Sentence)
     assert [each.text for each in said.quantities] == ["5.00\u00a0ns", "67 copies in the window"]
     assert of_window("Code is loaded in the recorded steps, once.") == "Code is loaded in the window, once."
+    assert of_window("`my::the step` takes 3 ms of the step.") == "`my::the step` takes 3 ms of the window."
     assert of_window("In 3 of 12 steps, a step before that.") == "In 3 of 12 steps, a step before that."
 
 

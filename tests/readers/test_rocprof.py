@@ -102,6 +102,7 @@ def test_counters_of_kernels(tmp_path: Path, has_kernels: bool) -> None:
         counted(150, 260, 1, (7, 64.0), (8, 10.0), (8, 30.0)),  # one of them is of two units
         counted(300, 350, 2, (7, 32.0)),
         counted(400, 450, 3, (7, float("nan")), (99, 1.0)),
+        counted(500, 1 << 63, 4, (7, 1.0)),  # no time
     ]
     said = results(kernel_dispatch=[each["dispatch_data"] for each in collected] if has_kernels else [])
     [process] = said["rocprofiler-sdk-tool"]
@@ -116,6 +117,7 @@ def test_counters_of_kernels(tmp_path: Path, has_kernels: bool) -> None:
         (110, {"SQ_WAVES": 64, "GRBM_COUNT": 40}), (50, {"SQ_WAVES": 32}),
     ]  # fmt: skip
     assert names(trace, EventKind.COUNTER_RANGE) == ["gemm(float*)"] * 2
+    assert trace.health["RECORDS_LEFT_OUT"].number == 1
 
 
 @pytest.mark.parametrize("seed", first_quick(range(30)))

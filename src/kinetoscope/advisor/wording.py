@@ -77,16 +77,19 @@ def joined(words: Sequence[str], limit: int = 4) -> Sentence:
 
 
 _STEP: Final = re.compile(
-    r"(?P<before>\b(?:of|in|to|from|than) |)\b(?:(?:each|every|an average|the|a) step\b(?!-| (?:of|from|before)\b)"
-    r"|the recorded steps\b)"
+    r"`[^`]*`|(?P<before>\b(?:of|in|to|from|than) |)"
+    r"\b(?:(?:each|every|an average|the|a) step\b(?!-| (?:of|from|before)\b)|the recorded steps\b)"
 )
-"""A step as our sentences name it; a step of an engine, and one before another, is another matter."""
+"""A step as our sentences name it, or a name of the program's, which stays. A step of an engine is another matter, and
+so is one before another."""
 
 
 def of_window(sentence: str) -> str:
     """A sentence about a recording without steps, whose window counts as one: `of the window`, `3 calls in it`."""
 
     def said(match: re.Match[str]) -> str:
+        if match["before"] is None:
+            return match[0]
         begins = not match["before"] and _is_after_number(match.string[: match.start()])
         return "in the window" if begins else f"{match['before']}the window"
 

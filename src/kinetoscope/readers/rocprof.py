@@ -159,7 +159,9 @@ class _Process:
     def _counters(self) -> None:
         facts = _records(self._facts.get("counters"))
         counters = {_handle(each.get("id")): str(each.get("name") or "") for each in facts}
+        left_out = self.left_out
         rows = self._rows(self._counted, self._device, _stream, self._kernel, _values)
+        self.left_out = left_out  # their dispatches count
         if not rows:
             return
         start, end, _, _, device, stream, name, values = zip(*rows, strict=True)
