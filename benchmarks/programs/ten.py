@@ -192,7 +192,8 @@ def measured(program: Program, steps: int) -> list[dict[str, float]]:
     modules, step = program
     for _ in range(100):
         step()
-    in_place, took, cpu = Hooks(modules), ([], []), [0, 0]
+    in_place, cpu = Hooks(modules), [0, 0]
+    took: tuple[list[int], list[int]] = [], []
     for block in range(max(steps // BLOCK, 2) * 2):
         which = (block + block // 2) % 2
         in_place.put(ours=which == 1)
