@@ -96,7 +96,7 @@ def test_the_profilers_own_buffers_are_named(tmp_path: Path) -> None:
     assert (kind.kind, kind.time, kind.what) == ("warm-up", 2 * MS, "the profiler's buffers")
     (finding,) = advise(found).timed
     assert finding.code == "RECORDING003"
-    assert "The profiler takes memory for its records in the recorded steps, once" in finding.message
+    assert "The profiler takes memory for its records in the window, once" in finding.message
 
 
 def compiled_in(folder: Path, *places: int) -> tuple[Recognised, ...]:

@@ -12,7 +12,8 @@ from kinetoscope import dispatch
 from kinetoscope.compare.diff.align import Pair, aligned
 from kinetoscope.compare.diff.hardware import ACROSS, across_hardware, products_of, sentence
 from kinetoscope.compare.diff.mean_times import MEANS, means, slower_host
-from kinetoscope.compare.diff.run_profile import Measure, Owner, RunProfile, averaged, run_profile
+from kinetoscope.compare.diff.run_profile import Owner, RunProfile, averaged, run_profile
+from kinetoscope.compare.diff.time_ownership import Measure
 from kinetoscope.compare.diff.waterfall import LABELS, MIN_CHANGE_SHARE, WATERFALL, waterfall
 from kinetoscope.compare.statistics.noise import Verdict, changes
 from kinetoscope.errors import InputError

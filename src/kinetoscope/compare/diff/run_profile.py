@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ from kinetoscope.compare.diff.hardware import OF_RANK, limits_of_rank
 from kinetoscope.compare.diff.mean_times import OF_RANK as TIMES_OF_RANK
 from kinetoscope.compare.diff.mean_times import times_of_rank
 from kinetoscope.compare.diff.programs import Program, program
-from kinetoscope.compare.diff.time_ownership import RESULT, owners_of_rank
+from kinetoscope.compare.diff.time_ownership import RESULT, Measure, owners_of_rank
 from kinetoscope.compare.statistics.whole_series import is_of_history, whole_series
 from kinetoscope.model.analysis import Question
 from kinetoscope.model.execution.frames import SEPARATOR
@@ -23,14 +23,9 @@ from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.history.rank_series import PARTS
 from kinetoscope.model.history.tables import PART_WORDS
 from kinetoscope.model.job import CYCLE, Job
-from kinetoscope.model.steps.proposed_steps import WINDOW_AS_STEP
 from kinetoscope.model.steps.selection import Selection, default_to_steady
-from kinetoscope.model.trace.recording import NO_TIMELINE_NOTE
 from kinetoscope.model.trace.text import listed
 from kinetoscope.notes import Note
-
-Measure = Literal["step", "window", "recording"]
-"""The thing whose time is compared: a mean step; where no steps are marked the window; of sums all that has them."""
 
 VARYING_SHAPES: Final = "varying"
 """Shapes that differ from step to step."""
@@ -199,12 +194,8 @@ def run_profile(job: Job, select: Selection) -> RunProfile:
     limits, times = answers["limits"].frame, answers["times"].frame
     joined = tuple(_joined_shapes(owners, count))
     profile = RunProfile(job.path, ranks, count, ranks_of, joined, answer.notes, limits, times, program(job))
-    return replace(profile, measure=_measure(answer.notes))
-
-
-def _measure(notes: Sequence[Note]) -> Measure:
-    codes = {note.code for note in notes}
-    return "recording" if NO_TIMELINE_NOTE in codes else "window" if WINDOW_AS_STEP in codes else "step"
+    measures = {*frame["measure"]}
+    return replace(profile, measure=measures.pop() if len(measures) == 1 else "step")
 
 
 def _of_history(job: Job, select: Selection) -> RunProfile:

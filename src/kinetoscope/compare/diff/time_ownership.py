@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -32,8 +32,12 @@ from kinetoscope.model.trace.recording import has_timeline, no_timeline, not_rec
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
+Measure = Literal["step", "window", "recording"]
+"""The thing whose time is compared: a mean step; where no steps are marked the window; of sums all that has them."""
+
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
+    Column("measure", pl.String, "The thing whose time is owned; see Measure."),
     Column("category", pl.String, "Category of `step_breakdown` that the time belongs to."),
     Column("kind", pl.String, "operator, annotation, runtime, python, kernel, memcpy, memset; nothing: none recorded."),
     Column("name", pl.String, "Name of the call, kernel or copy, without what differs from run to run."),
@@ -106,7 +110,13 @@ def owners_of_rank(trace: Trace, select: Selection) -> Partial:
     notes = list(chosen.notes) if has_timeline(trace) else [no_timeline(trace)]
     if not (_shapes(trace) >= 0).any():
         notes.append(not_recorded("shapes", "calls of different shapes are one"))
-    return Partial(frame, tuple(notes))
+    return Partial(frame.select(pl.lit(_measure(trace, chosen)).alias("measure"), pl.all()), tuple(notes))
+
+
+def _measure(trace: Trace, chosen: Scope) -> Measure:
+    if not has_timeline(trace):
+        return "recording"
+    return "window" if chosen.steps.origin == "window" else "step"
 
 
 @dataclass(frozen=True)

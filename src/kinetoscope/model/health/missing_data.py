@@ -166,10 +166,8 @@ def no_distributed_info(trace: Trace) -> Iterator[Note]:
     is_collective = is_collective_range(trace)
     count = max(on_device, int(np.count_nonzero(is_collective)))
     if count:
-        message = (
-            f"{number_of(count, 'collective occurs', 'collectives occur')}, but the file does not say its rank: it is "
-        )
-        message += "taken from the file's name or place"
+        occur = number_of(count, "collective occurs", "collectives occur")
+        message = f"{occur}, but the file does not say its rank: it is taken from the file's name or place"
         if of_other_program(trace):
             yield Note("NO_DISTRIBUTED_INFO", f"{message}.", "note", count)
         else:

@@ -44,9 +44,6 @@ _PARTS: Final = (
 )
 """Beginnings of the names of annotations that torch and engines give to parts of a step, or to what happens once."""
 
-WINDOW_AS_STEP: Final = "STEPS_NOT_FOUND"
-"""The code of the note that the whole window counts as one step."""
-
 _BRACKETS: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
 _DIGITS: Final = re.compile(r"\d+")
 _MAX_NAME_LENGTH: Final = 512
@@ -175,8 +172,9 @@ def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, Basis,
         said = f"No steps were marked; {len(number)} are proposed from {why}."
         return (number, host), "repetition", Note("STEPS_PROPOSED", said)
     one = Intervals(np.array([window[0]], np.int64), np.array([window[1]], np.int64))
-    said = "No steps were marked, and nothing repeats as steps do: the whole window counts as one."
-    note = Note(WINDOW_AS_STEP, said)
+    note = Note(
+        "STEPS_NOT_FOUND", "No steps were marked, and nothing repeats as steps do: the whole window counts as one."
+    )
     return (np.zeros(1, np.int64), one), "window", note
 
 

@@ -103,9 +103,6 @@ NO_TIMELINE: Final = "without_timeline"
 Its events have durations that add up to what was recorded, and times that say nothing.
 """
 
-NO_TIMELINE_NOTE: Final = "NO_TIMELINE"
-"""The code of the note on that."""
-
 
 def has_timeline(trace: Trace) -> bool:
     """True if the times of its events say when they were."""
@@ -116,7 +113,7 @@ def no_timeline(trace: Trace) -> Note:
     """The note on a question that needs the times which a trace of sums lacks."""
     program = _text(trace.metadata.get(NO_TIMELINE))[:_MAX_REASON_LENGTH] or "The program that recorded it"
     said = f"{program} recorded sums, not when anything ran: what needs a timeline cannot be told."
-    return Note(NO_TIMELINE_NOTE, said)
+    return Note("NO_TIMELINE", said)
 
 
 Unrecorded = Literal[
