@@ -152,7 +152,7 @@ def test_a_trace_that_does_not_come_is_said(
 ) -> None:
     monkeypatch.setenv("KINETO_IPC_SOCKET_DIR", short)
     with asking(seconds, environment(KINETO_IPC_SOCKET_DIR=short)) as process:
-        options = ["--now", "--patience", "30s", "--timeout", "2", "--count", "1"]
+        options = ["--now", "--patience", "8s", "--timeout", "2", "--count", "1"]
         assert main(["daemon", "-o", f"{short}/out", *options]) == 1
     assert capsys.readouterr().err == f"kinetoscope: {line.replace('N', str(process.pid))}\n"
 
