@@ -25,6 +25,11 @@ def test_a_program_that_is_watched_for_hangs_is_as_without_us(seed: int) -> None
     assert chaos_programs.complaints(seed, **chaos_programs.WATCHED) == []
 
 
+@pytest.mark.parametrize("seed", range(32, 40))
+def test_a_program_whose_history_is_kept_is_as_without_us(seed: int) -> None:
+    assert chaos_programs.complaints(seed, history=True) == []
+
+
 def test_the_twenty_see_a_bit_of_everything() -> None:
     plans = [drawn(seed) for seed in range(20)]
     assert {plan.how for plan in plans} == {"profile", "recorder", "handler"}

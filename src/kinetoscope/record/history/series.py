@@ -27,6 +27,7 @@ from kinetoscope.record.history.device_times import DeviceTimes
 from kinetoscope.record.history.layout import Mark
 from kinetoscope.record.history.marks import ProcessMarks
 from kinetoscope.record.history.writer import HistoryWriter
+from kinetoscope.record.output.guards import unrecorded
 from kinetoscope.record.session.options import RecordOptions, rank_identity
 
 _MEMORY_NS: Final = 100_000_000
@@ -183,7 +184,7 @@ def steps_before(optimizer: Any) -> int:
     A count that is on a device is not asked for: that would wait for it.
     """
     counts = [0]
-    with contextlib.suppress(Exception):  # an optimizer of another make
+    with contextlib.suppress(Exception), unrecorded():  # an optimizer of another make
         for state in list(optimizer.state.values())[:1]:
             count = state.get("step", 0)
             if isinstance(count, int | float) or (isinstance(count, torch.Tensor) and count.device.type == "cpu"):

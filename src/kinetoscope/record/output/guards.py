@@ -75,6 +75,18 @@ def untraced() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    """Keep operators of ours on this thread out of a profile that the program takes of itself."""
+    import torch
+
+    torch.autograd._enable_record_function(False)
+    try:
+        yield
+    finally:
+        torch.autograd._enable_record_function(True)
+
+
 # --- memory -------------------------------------------------------------------------------------------------------
 
 
