@@ -68,16 +68,15 @@ def waiting_claim(rank: RankView, site: WaitSite, stake: Stake) -> Finding:
     where = user_source_of(trace, row)
     waits = intersection(rank.spans(site.calls), rank.time).length
     around = intersection(merge(rank.spans(site.top), copies_of_site(rank, site)), rank.time).length
+    waiting, whole = rank.time_per_step(waits), rank.time_per_step(around)
     return Finding(
         message=say(
             "{name}{where} makes the host wait for the device. It waits {waits} of each step ({times}){around}, and the"
             " device then idles {idle}.",
             name=quoted(name),
             where=in_source(where),
-            around=say(", with the operators around it {took}", took=rank.time_per_step(around))
-            if around > waits
-            else "",
-            waits=rank.time_per_step(waits),
+            around=say(", with the operators around it {took}", took=whole) if whole.text != waiting.text else "",
+            waits=waiting,
             times=rank.each_step(len(took), "time"),
             idle=rank.time_per_step(site.idle),
         ),
