@@ -226,4 +226,4 @@ def test_damaged_recordings_are_read_or_refused() -> None:
 
 @pytest.mark.slow
 def test_many_damaged_recordings_are_read_or_refused() -> None:
-    assert damaged(10_000, 2) == 10_000
+    assert damaged(4_000, 2) == 4_000
