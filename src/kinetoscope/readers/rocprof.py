@@ -120,13 +120,18 @@ class _Process:
         self._built.name_process(f"process {self._pid}", process=self._pid)
 
     def _rows(self, records: Sequence[_Record], *keys: Callable[[_Record], Any]) -> list[tuple[Any, ...]]:
-        """Start, end, thread, correlation and other facts of records; those that have none are counted."""
+        """Facts of records as `_placed`; those that have none are counted."""
+        rows = self._placed(records, *keys)
+        self.left_out += len(records) - len(rows)
+        return rows
+
+    def _placed(self, records: Sequence[_Record], *keys: Callable[[_Record], Any]) -> list[tuple[Any, ...]]:
+        """Start, end, thread, correlation and other facts of the records that have them."""
         rows = []
         for each in records:
             times = _integer(each.get("start_timestamp")), _integer(each.get("end_timestamp"))
             facts = tuple(key(each) for key in keys)
             if None in times or not all(0 <= time <= _MAX_TIME for time in times if time is not None) or None in facts:
-                self.left_out += 1
                 continue
             thread = _integer(each.get("thread_id")) or 0
             correlation = _integer(mapping(each.get("correlation_id")).get("internal"))
@@ -137,7 +142,8 @@ class _Process:
         records = self.records("kernel_dispatch")
         known = {*map(_dispatch, records)}
         alone = [each for each in self._counted if _dispatch(each) not in known]  # only counters were asked for
-        rows = self._rows([*records, *alone], self._device, _stream, self._kernel, _blocks, _group, _shared)
+        keys = self._device, _stream, self._kernel, _blocks, _group, _shared
+        rows = [*self._rows(records, *keys), *self._placed(alone, *keys)]
         if not rows:
             return
         start, end, _, correlation, device, stream, name, grid, block, shared = zip(*rows, strict=True)
@@ -159,9 +165,7 @@ class _Process:
     def _counters(self) -> None:
         facts = _records(self._facts.get("counters"))
         counters = {_handle(each.get("id")): str(each.get("name") or "") for each in facts}
-        left_out = self.left_out
         rows = self._rows(self._counted, self._device, _stream, self._kernel, _values)
-        self.left_out = left_out  # their dispatches count
         if not rows:
             return
         start, end, _, _, device, stream, name, values = zip(*rows, strict=True)

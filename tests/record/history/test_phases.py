@@ -99,9 +99,13 @@ def test_timers_without_a_name_or_of_another_version_are_none(seen: list[str], m
     timer = type("Timer", (Named,), dict(vars(Named)))
     module("codetiming._timer", monkeypatch, Timer=timer)
     module("slime.utils.timer", monkeypatch, Timer=object)
+    context = type("ProfilingContext", (Context,), dict(vars(Context)))
+    module("trl.extras.profiling", monkeypatch, ProfilingContext=context)
     Phases(lambda name, *_: seen.append(name)).attach()
     timer().start()
     timer().stop()
+    with context(""):
+        pass
     assert seen == []
 
 

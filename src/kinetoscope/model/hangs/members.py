@@ -28,6 +28,11 @@ class MemberGroup:
     are_known: bool = True
     lists: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
+    @property
+    def is_of_gloo(self) -> bool:
+        """Its records are gloo's, which end a call that has failed as one that is done."""
+        return self.key.startswith("gloo:")
+
 
 def process_groups(groups: pl.DataFrame, ranks: Iterable[int]) -> tuple[pl.DataFrame, tuple[MemberGroup, ...]]:
     """The groups of a job, and which one each rank means by a key.

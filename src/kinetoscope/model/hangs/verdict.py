@@ -116,10 +116,9 @@ def verdicts(calls: pl.DataFrame, groups: pl.DataFrame, hosts: pl.DataFrame) -> 
 
 def _without_waits(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, ...]:
     """The verdicts where no rank is seen to wait for another."""
-    hows = [host["ended"] or "" for host in job.at.hosts.values()]
     if not job.at.recorded:
         return _of_hosts(job)
-    has_failed = any(has_ended(how) and how not in WELL for how in hows)
+    has_failed = any(job.at.has_ended(rank) and host["ended"] not in WELL for rank, host in job.at.hosts.items())
     return _not_followed(job, calls) or (_of_hosts(job) if has_failed else (_no_hang(job),))
 
 
@@ -136,7 +135,7 @@ def _not_followed(job: HangEvidence, calls: pl.DataFrame) -> tuple[HangVerdict, 
     their records are older: the times of writing tell, where they are known.
     """
     made = []
-    groups = [(number, group) for number, group in enumerate(job.at.groups) if group.key.startswith("gloo:")]
+    groups = [(number, group) for number, group in enumerate(job.at.groups) if group.is_of_gloo]
     for rank, (number, group) in itertools.product(sorted(job.at.stale - job.at.damaged), groups):
         called = job.at.has_called.get((number, rank))
         is_later = (pl.col("group") == group.key) & (pl.col("seq") > (called or 0)) & ~pl.col("is_p2p")

@@ -40,9 +40,8 @@ def missing(standing: Standing, node: Node) -> list[int]:
     group, called = standing.groups[number], standing.has_called
     every = [row for rows in standing.came[node].values() for row in rows]
     if any(row["state"] == "completed" and row["name"] in MEETING for row in every):
-        is_proof = not group.key.startswith("gloo:")
         gone = {*filter(standing.has_ended, group.ranks)} - standing.recorded
-        return [] if is_proof else sorted(gone)
+        return sorted(gone) if group.is_of_gloo else []
     return [
         rank
         for rank in group.ranks

@@ -91,7 +91,6 @@ class ProcessRecording:
         self._rounds = OptimizerRounds()
         self._job: _Job | TimedSteps | None = None
         self._thread: threading.Thread | None = None
-        self._thread_id = 0
         self._said_of_threads = False
         self._signalled = False
         self._over = False
@@ -195,14 +194,14 @@ class ProcessRecording:
 
     def _is_counted(self) -> bool:
         """True if the steps of this thread are those of the program: of several that train, one is recorded."""
-        if threading.get_ident() == self._thread_id:
-            return True
         thread = threading.current_thread()
+        if self._thread is thread:
+            return True
         with self._lock:
             first = self._thread
             if first is None or (not first.is_alive() and (self._job is None or self._job.idle)):
                 self._thread, self._rounds = thread, OptimizerRounds()
-                parts.thread = self._thread_id = thread.ident or 0
+                parts.thread = thread.ident or 0
                 return True
             was_said, self._said_of_threads = self._said_of_threads, True
         if not was_said and first.is_alive() and not self._options.all_threads:

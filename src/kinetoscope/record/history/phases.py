@@ -91,8 +91,8 @@ def _wrap_context(timer: Any, enter: Any, leave: Any, ended: Callable[[str, int,
     def left(self: Any, *exception: Any) -> Any:
         now = perf_counter_ns()
         since = getattr(self, "_kinetoscope_since", now)
-        if now - since >= _LEAST_NS:
-            ended(_name_of(self, (), {}), since, now)
+        if now - since >= _LEAST_NS and (name := _name_of(self, (), {})):
+            ended(name, since, now)
         return leave(self, *exception)
 
     timer.__enter__, timer.__exit__ = entered, left
