@@ -55,7 +55,8 @@ def jobs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         what, folder = planted(cause, 0, most=3), tmp_path_factory.getbasetemp() / f"hang of {cause}"
         return what, run(what, folder), folder
 
-    asked = [each.callspec.params["cause"] for each in request.session.items if each.fspath == request.node.fspath]
+    items: list[Any] = request.session.items
+    asked = [each.callspec.params["cause"] for each in items if each.path == request.path]
     with ThreadPoolExecutor(BESIDE) as pool:
         yield {cause: pool.submit(left, cause) for cause in asked}
 
